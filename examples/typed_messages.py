@@ -5,14 +5,24 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+from dataclasses import dataclass
 
 from kafka_native import DeserializingConsumer, SerializingProducer
 from kafka_native.error import ValueSerializationError
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import SchemaRegistryClient
 from kafka_native.schema_registry.avro import AvroDeserializer, AvroSerializer
+from kafka_native.serialization import MessageField, SerializationContext
 
 bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
+
+
+@dataclass
+class Payment:
+    """A payment, whatever its currency is."""
+
+    id: int
+    amount: float
 
 
 def payment(*fields: dict[str, object]) -> str:
@@ -50,3 +60,9 @@ with contextlib.ExitStack() as stack:
         while message is None:
             message = consumer.poll(1.0)
         print("read:", message.value())
+
+    # The same schema as a class, which has no field for the currency.
+    read = AvroDeserializer(registry, newer, type=Payment)
+    context = SerializationContext("invoices", MessageField.VALUE)
+    payload = AvroSerializer(registry, payment())({"id": 3, "amount": 1.5}, context)
+    print("object:", read(payload, context))

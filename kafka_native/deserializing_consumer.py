@@ -16,6 +16,7 @@ from kafka_native.serialization import (
     SerializationContext,
 )
 
+_KEY, _VALUE = MessageField.KEY, MessageField.VALUE
 K = TypeVar("K")
 V = TypeVar("V")
 
@@ -79,20 +80,23 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
             self._serdes.close()
 
     def _deserialized(self, message: Message) -> Message:
-        serdes = self._serdes
-        context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
-        key, value = message.key(), message.value()
-        if serdes.key is not None:
+        read_key, read_value = self._serdes.key, self._serdes.value
+        context = SerializationContext(message.topic() or "", _KEY, message.headers())
+        key = value = None
+        if read_key is not None:
             try:
-                key = serdes.key(key, context)
+                key = read_key(message.key(), context)
             except Exception as error:
                 raise KeyDeserializationError(error, message) from error
-        context.field = MessageField.VALUE
-        if serdes.value is not None:
+        if read_value is not None:
+            context.field = _VALUE
             try:
-                value = serdes.value(value, context)
+                value = read_value(message.value(), context)
             except Exception as error:
                 raise ValueDeserializationError(error, message) from error
-        message.set_key(key)
-        message.set_value(value)
+        # An error has the message as it was received, so both are set at the end.
+        if read_key is not None:
+            message.set_key(key)
+        if read_value is not None:
+            message.set_value(value)
         return message

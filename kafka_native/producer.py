@@ -26,6 +26,12 @@ from kafka_native.client_core import (
     own_client,
     settings_of,
 )
+from kafka_native.codecs.encoded_rows import (
+    ColumnCodec,
+    Columns,
+    produce_encoded,
+    typed_columns,
+)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
@@ -322,8 +328,10 @@ class Producer(ProducerCore):
         topic: str | None,
         data: Any,
         *,
-        value: str | int | None = "value",
-        key: str | int | None = None,
+        value: str | int | ColumnCodec | None = "value",
+        key: str | int | ColumnCodec | None = None,
+        value_columns: Columns | None = None,
+        key_columns: Columns | None = None,
         headers: str | int | None = None,
         timestamp: str | int | None = None,
         partition: str | int | None = None,
@@ -351,6 +359,12 @@ class Producer(ProducerCore):
         value, key : str or int, optional
             Columns (names or indices) of binary or string: also large, view, fixed-size and
             dictionary types. A null in the column is a null. ``value=None``: every value is null.
+            Or a codec such as ``codecs.Avro``, which encodes typed columns. Its schema is looked up
+            or registered before a row is queued.
+        value_columns, key_columns : str, int, or sequence of them, optional
+            With a codec: the column to encode, or the columns that are the fields of a record.
+            Default: the column ``value`` or ``key``. Without a column ``value``: all columns that
+            this call doesn't use otherwise.
         headers : str or int, optional
             A column of list<struct<key, value>> or map. A null or an empty list means no headers.
         timestamp : str or int, optional
@@ -384,10 +398,16 @@ class Producer(ProducerCore):
             Without ``on_delivery``: a row is over ``message.max.bytes`` (MSG_SIZE_TOO_LARGE). Or
             the producer has a fatal error. Or it has interceptors, which would have to be called
             for each row.
+        EncodeError
+            With a codec: a value doesn't fit the schema. No row of its chunk is queued.
         OSError
             The stream of ``data`` failed.
         RuntimeError
             The producer is closed, perhaps by another thread during the call.
+        SchemaError
+            With a codec: the columns don't fit the schema. No row is queued.
+        SchemaRegistryError
+            With a codec: the registry refuses the schema, doesn't have it, or doesn't answer.
         TypeError
             ``data`` isn't Arrow, or a column has another type.
         ValueError
@@ -397,9 +417,12 @@ class Producer(ProducerCore):
         """
         self._client.check_open(CLOSED_TEXT)
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
-        taken: int = self._produce_rows(
-            self, topic, data, columns, timestamp, partition, on_delivery, timeout
-        )
+        options = timestamp, partition, on_delivery, timeout
+        produce = partial(self._produce_rows, self, topic)
+        typed = typed_columns(columns, {"value": value_columns, "key": key_columns})
+        if typed:
+            return produce_encoded(produce, topic, data, columns, typed, options)
+        taken: int = produce(data, columns, *options)
         return taken
 
     def _relay(self, topic: str, partition: int) -> Relay:

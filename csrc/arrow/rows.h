@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "arrow/import.h"
+#include "codecs/import.h"
 #include "engine/engine.h"
 #include "produce/delivery_counter.h"
 #include "produce/topic.h"

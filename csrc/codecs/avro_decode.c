@@ -6,14 +6,8 @@
 
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/short_bytes.h"
 #include "codecs/text_values.h"
-
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define IS_LITTLE_ENDIAN 1
-#else
-#define IS_LITTLE_ENDIAN 0
-#endif
-#define HIGH_BITS UINT64_C(0x8080808080808080)
 
 struct frame { /* an array or a default that is open */
     const struct kn_avro_op *op;
@@ -123,7 +117,7 @@ static inline const uint8_t *put_long(struct run *run, struct kn_built *column, 
 static inline void load(void *to, const uint8_t *from, size_t width_bytes)
 {
     uint8_t *bytes = to;
-    if (IS_LITTLE_ENDIAN) {
+    if (KN_IS_LITTLE_ENDIAN) {
         memcpy(to, from, width_bytes);
     } else {
         for (size_t i = 0; i < width_bytes; i++) bytes[i] = from[width_bytes - 1 - i];
@@ -172,25 +166,6 @@ static inline const uint8_t *read_size(struct run *run, const uint8_t *at, int64
                            : cut_off(run, at);
 }
 
-static inline uint64_t low_bytes(int64_t count)
-{
-    return count >= 8 ? ~UINT64_C(0) : (UINT64_C(1) << 8 * count) - 1;
-}
-
-/* Copies up to 16 bytes as two words. Returns whether they are ASCII. 16 bytes must be readable. */
-static inline bool copy_short(uint8_t *to, const uint8_t *from, int64_t size_bytes)
-{
-    uint64_t low, high;
-    memcpy(&low, from, 8);
-    memcpy(&high, from + 8, 8);
-    memcpy(to, &low, 8);
-    memcpy(to + 8, &high, 8);
-    if (!IS_LITTLE_ENDIAN) return 0;
-    low &= low_bytes(size_bytes);
-    high &= size_bytes > 8 ? low_bytes(size_bytes - 8) : 0;
-    return !((low | high) & HIGH_BITS);
-}
-
 static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column, bool is_text,
                                        const uint8_t *at)
 {
@@ -200,8 +175,8 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
     bool is_ascii = 0;
-    if (size && size <= 16 && run->end - from >= 16) {
-        is_ascii = copy_short(column->bytes + column->bytes_used, from, size);
+    if (size && size <= KN_SHORT_BYTES_MAX && run->end - from >= KN_SHORT_BYTES_MAX) {
+        is_ascii = kn_copy_short(column->bytes + column->bytes_used, from, size);
     } else if (size) {
         memcpy(column->bytes + column->bytes_used, from, (size_t)size);
     }

@@ -338,8 +338,7 @@ static int array_of(struct kn_builder *builder, int32_t at, struct ArrowArray *o
         out->children = calloc(count, sizeof *out->children + sizeof **out->children);
         if (!out->children) status = KN_ERR_NOMEM;
     }
-    struct ArrowArray *child = NULL;
-    if (out->children) child = (struct ArrowArray *)(void *)(out->children + count);
+    struct ArrowArray *child = out->children ? (void *)(out->children + count) : NULL;
     int32_t next = at + 1;
     for (size_t i = 0; i < count && status == KN_OK; i++, next = nodes[next].end) {
         out->children[i] = child + i;

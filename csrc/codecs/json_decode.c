@@ -43,7 +43,7 @@ struct run { /* one record */
 
 static const uint32_t *put_value(struct run *run, int32_t node, const uint32_t *at);
 
-/* --- problems --- */
+/* --- words --- */
 
 /* Returns whether a number or a word may end before a byte. */
 static inline bool is_end(uint8_t c)
@@ -57,6 +57,8 @@ static inline bool is_word(const uint8_t *text, const char *word, size_t size_by
 {
     return !memcmp(text, word, size_bytes) && is_end(text[size_bytes]);
 }
+
+/* --- problems --- */
 
 static __attribute__((noinline, cold)) const uint32_t *fail(struct run *run, int32_t node,
                                                             int status, const char *problem,
@@ -96,6 +98,7 @@ static __attribute__((noinline, cold)) const uint32_t *wrong_type(struct run *ru
         [KN_JSON_FIXED] = "a string of base64 is expected",
         [KN_JSON_UUID] = "a string with a UUID is expected",
         [KN_JSON_DECIMAL] = "a number, or a string with one, is expected",
+        [KN_JSON_DECIMAL_BYTES] = "a string of base64 is expected",
         [KN_JSON_DATE] = "a string with a date, or a number of days, is expected",
         [KN_JSON_TIME] = "a string with a time, or a number, is expected",
         [KN_JSON_TIMESTAMP] = "a string with a timestamp, or a number, is expected",
@@ -251,14 +254,27 @@ static inline bool read_string(struct run *run, int32_t node, const uint32_t *at
 
 /* --- values that no column wants --- */
 
+/* Reads an integer of at most 18 digits without a fraction or exponent: the usual case. */
+static inline bool read_short_int(const uint8_t *text, int64_t *value)
+{
+    bool negative = *text == '-';
+    const uint8_t *start = text += negative;
+    int64_t sum = 0;
+    while ((uint8_t)(*text - '0') <= 9 && text - start < 18) sum = sum * 10 + (*text++ - '0');
+    *value = negative ? -sum : sum;
+    return text > start && is_end(*text) && (*start != '0' || text - start == 1);
+}
+
 static const uint32_t *skip_scalar(struct run *run, int32_t node, const uint32_t *at)
 {
     const uint8_t *text = run->text + *at;
     struct string string;
     struct kn_number number;
+    int64_t value;
     if (*text == '"') return read_string(run, node, at, &string) ? at + 1 : NULL;
     if (is_word(text, "true", 4) || is_word(text, "false", 5) || is_word(text, "null", 4))
         return at + 1;
+    if (read_short_int(text, &value)) return at + 1;
     if (*text != '-' && (*text < '0' || *text > '9'))
         return unexpected(run, node, "a value is expected", at);
     const char *problem = kn_number_scan(text, &number);
@@ -312,17 +328,6 @@ static const uint32_t *skip(struct run *run, int32_t node, const uint32_t *at)
 static inline void store(struct kn_built *column, const void *value, size_t width_bytes)
 {
     memcpy(column->items + (size_t)column->length++ * width_bytes, value, width_bytes);
-}
-
-/* Reads an integer of at most 18 digits without a fraction or exponent: the usual case. */
-static inline bool read_short_int(const uint8_t *text, int64_t *value)
-{
-    bool negative = *text == '-';
-    const uint8_t *start = text += negative;
-    int64_t sum = 0;
-    while ((uint8_t)(*text - '0') <= 9 && text - start < 18) sum = sum * 10 + (*text++ - '0');
-    *value = negative ? -sum : sum;
-    return text > start && is_end(*text) && (*start != '0' || text - start == 1);
 }
 
 static const char *scan_number(const uint8_t *text, struct kn_number *number)
@@ -528,6 +533,12 @@ static const char *put_fixed(struct run *run, int32_t node, struct string string
     }
     /* Decoded bytes never overtake the text, which may be in the same place. */
     problem = kn_text_base64(string.text, string.size_bytes, run->scratch->unescaped, &size);
+    if (!problem && rule->code == KN_JSON_DECIMAL_BYTES) {
+        problem = kn_bytes_to_decimal(run->scratch->unescaped, size, rule->arg,
+                                      column->items + column->length * width, (int32_t)width);
+        if (!problem) column->length++;
+        return problem;
+    }
     if (!problem && size != width) problem = "base64 has the wrong number of bytes";
     if (problem) return problem;
     if (size) memcpy(column->items + column->length * width, run->scratch->unescaped, (size_t)size);
@@ -653,7 +664,8 @@ static const uint32_t *put_struct(struct run *run, int32_t node, const uint32_t 
             last = field + 1;
             put_count++;
         } else {
-            at = skip(run, node, at);
+            c = run->text[*at];
+            at = c == '{' || c == '[' ? skip(run, node, at) : skip_scalar(run, node, at);
         }
         if (__builtin_expect(!at, 0)) return NULL;
         c = run->text[*at];
@@ -695,7 +707,7 @@ static const uint32_t *put_scalar(struct run *run, int32_t node, const uint32_t 
     case KN_JSON_TIMESTAMP:
         problem = put_moment(column, rule, width, text, is_string ? &string : NULL);
         break;
-    default: /* FIXED, UUID, ENUM */
+    default: /* FIXED, UUID, DECIMAL_BYTES, ENUM */
         if (!is_string) return wrong_type(run, node, at);
         problem = put_fixed(run, node, string);
     }

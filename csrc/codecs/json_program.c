@@ -53,7 +53,8 @@ static bool is_good(const struct kn_layout *layout, const struct kn_json_rule *r
     switch (rule->code) {
     case KN_JSON_INT:
     case KN_JSON_UINT: return width == 1 || width == 2 || width == 4 || width == 8;
-    case KN_JSON_DECIMAL: return decimal_is_good(rule, width);
+    case KN_JSON_DECIMAL:
+    case KN_JSON_DECIMAL_BYTES: return decimal_is_good(rule, width);
     case KN_JSON_TIME: return is_unit(rule->arg) && width == (rule->arg > 3 ? 8 : 4);
     case KN_JSON_TIMESTAMP: return is_unit(rule->arg) && (rule->scale == 0 || rule->scale == 1);
     case KN_JSON_MAP: return map_is_good(layout, rules, at);
@@ -87,6 +88,7 @@ int32_t kn_json_find_name(const struct kn_json_program *program, const struct kn
                           const uint8_t *text, int64_t size_bytes)
 {
     const int32_t *table = program->tables + rule->table;
+    if (!(rule->name_bits & kn_json_name_bit(text, size_bytes))) return -1;
     for (uint64_t at = hash(text, size_bytes);; at++) {
         int32_t number = table[at & rule->table_mask];
         if (number < 0) return -1;
@@ -146,6 +148,7 @@ static bool add_names(struct naming *naming, int32_t at)
     for (int32_t i = rule->first_name; i < program->name_count; i++) {
         const struct kn_json_name *name = &program->names[i];
         if (kn_json_find_name(program, rule, name->text, name->size_bytes) >= 0) return 0;
+        rule->name_bits |= kn_json_name_bit(name->text, name->size_bytes);
         uint64_t place = hash(name->text, name->size_bytes);
         while (table[place & rule->table_mask] >= 0) place++;
         table[place & rule->table_mask] = i;

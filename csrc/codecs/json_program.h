@@ -17,6 +17,7 @@
  * - TEXT reads a string. RAW keeps the JSON text of any value.
  * - BINARY and FIXED read base64. UUID reads 36 characters.
  * - DECIMAL reads a number, or a string that is one: `arg` digits, `scale` of them behind the point.
+ *   DECIMAL_BYTES reads base64 of a big-endian number, without the point, as Kafka Connect writes it.
  * - DATE reads YYYY-MM-DD or a number of days.
  * - TIME reads HH:MM:SS, TIMESTAMP a date and a time; or both a number of units. `arg` is the power
  *   of ten of the units in a second. TIMESTAMP with scale 1: the text has a time zone.
@@ -35,6 +36,7 @@
     X(FIXED, KN_NODE_FIXED, -1)                                                                    \
     X(UUID, KN_NODE_FIXED, 16)                                                                     \
     X(DECIMAL, KN_NODE_FIXED, -1)                                                                  \
+    X(DECIMAL_BYTES, KN_NODE_FIXED, -1)                                                            \
     X(DATE, KN_NODE_FIXED, 4)                                                                      \
     X(TIME, KN_NODE_FIXED, -1)                                                                     \
     X(TIMESTAMP, KN_NODE_FIXED, 8)                                                                 \
@@ -58,6 +60,7 @@ struct kn_json_rule {
     int32_t name_count;
     int32_t table; /* the start of the hash table: numbers of names, -1: empty */
     uint32_t table_mask;
+    uint64_t name_bits; /* the bit of kn_json_name_bit() for each name: most other names lack it */
     /* LIST and MAP: */
     int32_t item_output_bytes; /* memory of an item, without copied bytes; at most INT32_MAX */
 };
@@ -110,6 +113,13 @@ static inline bool kn_json_name_is_at(const struct kn_json_name *name, const uin
     if (size > 8)
         differs |= kn_json_word(name->text + 8, size - 8) ^ kn_json_word(text + 8, size - 8);
     return !differs;
+}
+
+/* Returns one of 64 bits for a name, by its size and its first bytes. */
+static inline uint64_t kn_json_name_bit(const uint8_t *text, int64_t size_bytes)
+{
+    uint64_t word = kn_json_word(text, size_bytes) + (uint64_t)size_bytes;
+    return UINT64_C(1) << (word * UINT64_C(0x9e3779b97f4a7c15) >> 58);
 }
 
 /* Returns the number of a name of a rule, or -1. Behind the text, the slack is readable. */

@@ -202,8 +202,7 @@ static int schema_make(struct kn_layout *layout, int32_t at, struct ArrowSchema 
         out->children = calloc(count, sizeof *out->children + sizeof **out->children);
         if (!out->children) status = KN_ERR_NOMEM;
     }
-    struct ArrowSchema *child = NULL;
-    if (out->children) child = (struct ArrowSchema *)(void *)(out->children + count);
+    struct ArrowSchema *child = out->children ? (void *)(out->children + count) : NULL;
     int32_t next = at + 1;
     for (size_t i = 0; i < count && status == KN_OK; i++, next = layout->nodes[next].end) {
         out->children[i] = child + i;

@@ -8,13 +8,8 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "codecs/short_bytes.h"
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define IS_LITTLE_ENDIAN 1
-#else
-#define IS_LITTLE_ENDIAN 0
-#endif
-#define HIGH_BITS UINT64_C(0x8080808080808080)
 #define FEW_KEYS 8 /* so many are compared in pairs */
 #define LIKELY(condition) __builtin_expect(!!(condition), 1)
 
@@ -41,7 +36,7 @@ struct run { /* one record */
     const struct kn_protobuf_program *program;
     struct kn_builder *builder;
     struct kn_built *columns;
-    struct scratch *scratch; /* NULL: the program needs none */
+    struct scratch *scratch; /* of the program */
     const uint8_t *end;      /* of the record */
     int64_t output_bytes_left;
     bool has_unknown_value; /* the open entry of a map has an unknown number of a closed enum */
@@ -80,25 +75,6 @@ static inline bool may_expand(struct run *run, int64_t more_bytes, const uint8_t
 
 /* --- values --- */
 
-static inline uint64_t low_bytes(int64_t count)
-{
-    return count >= 8 ? ~UINT64_C(0) : (UINT64_C(1) << 8 * count) - 1;
-}
-
-/* Copies up to 16 bytes as two words. Returns whether they are ASCII. 16 bytes must be readable. */
-static inline bool copy_short(uint8_t *to, const uint8_t *from, int64_t size_bytes)
-{
-    uint64_t low, high;
-    memcpy(&low, from, 8);
-    memcpy(&high, from + 8, 8);
-    memcpy(to, &low, 8);
-    memcpy(to + 8, &high, 8);
-    if (!IS_LITTLE_ENDIAN) return 0;
-    low &= low_bytes(size_bytes);
-    high &= size_bytes > 8 ? low_bytes(size_bytes - 8) : 0;
-    return !((low | high) & HIGH_BITS);
-}
-
 static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column, bool is_text,
                                        const uint8_t *at, const uint8_t *end)
 {
@@ -108,8 +84,8 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
     bool is_ascii = 0;
-    if (size && size <= 16 && run->end - from >= 16) {
-        is_ascii = copy_short(column->bytes + column->bytes_used, from, size);
+    if (size && size <= KN_SHORT_BYTES_MAX && run->end - from >= KN_SHORT_BYTES_MAX) {
+        is_ascii = kn_copy_short(column->bytes + column->bytes_used, from, size);
     } else if (size) {
         memcpy(column->bytes + column->bytes_used, from, (size_t)size);
     }
@@ -125,7 +101,7 @@ static inline const uint8_t *put_fixed(struct run *run, struct kn_built *column,
 {
     if (__builtin_expect(end - at < size, 0)) return cut_off(run, at);
     uint8_t *to = column->items + column->length++ * size;
-    if (IS_LITTLE_ENDIAN) {
+    if (KN_IS_LITTLE_ENDIAN) {
         memcpy(to, at, (size_t)size);
     } else {
         for (int32_t i = 0; i < size; i++) to[i] = at[size - 1 - i];
@@ -280,7 +256,7 @@ static const uint8_t *put_time(struct run *run, const struct kn_protobuf_op *op,
     return last;
 }
 
-/* --- JSON text --- */
+/* --- messages as JSON text or as bytes --- */
 
 /* Appends the bytes of a message to the open item. The pieces of a message that comes again follow
  * each other, which means the same as the merged message. */
@@ -405,9 +381,9 @@ static const uint8_t *read_message(struct run *run, const struct kn_protobuf_op 
 }
 
 /* Appends a value that isn't a message. */
-static inline const uint8_t *put_value(struct run *run, const struct kn_protobuf_op *op,
-                                       struct kn_built *column, const uint8_t *at,
-                                       const uint8_t *end)
+static inline __attribute__((always_inline)) const uint8_t *put_value_inline(
+    struct run *run, const struct kn_protobuf_op *op, struct kn_built *column, const uint8_t *at,
+    const uint8_t *end)
 {
     switch (op->code) {
     case KN_PROTOBUF_FIXED32: return put_fixed(run, column, 4, at, end);
@@ -420,6 +396,14 @@ static inline const uint8_t *put_value(struct run *run, const struct kn_protobuf
     case KN_PROTOBUF_DURATION: return put_time(run, op, column, NULL, at, end);
     default: return put_number(run, op, column, at, end);
     }
+}
+
+static __attribute__((noinline)) const uint8_t *put_value(struct run *run,
+                                                          const struct kn_protobuf_op *op,
+                                                          struct kn_built *column,
+                                                          const uint8_t *at, const uint8_t *end)
+{
+    return put_value_inline(run, op, column, at, end);
 }
 
 static const uint8_t *read_singular_again(struct run *run, const struct kn_protobuf_op *op,
@@ -437,9 +421,9 @@ static const uint8_t *read_singular_again(struct run *run, const struct kn_proto
     return put_value(run, op, column, at, end);
 }
 
-static inline const uint8_t *read_singular(struct run *run, const struct kn_protobuf_op *op,
-                                           int64_t row, uint32_t tag, const uint8_t *at,
-                                           const uint8_t *end)
+/* Reads a field that isn't plain, or that comes again. */
+static const uint8_t *read_singular(struct run *run, const struct kn_protobuf_op *op, int64_t row,
+                                    uint32_t tag, const uint8_t *at, const uint8_t *end)
 {
     struct kn_built *column = run->columns + op->node;
     if (__builtin_expect(is_closed(op), 0) && !is_known(run, op, at, end))
@@ -449,7 +433,8 @@ static inline const uint8_t *read_singular(struct run *run, const struct kn_prot
     case KN_PROTOBUF_CLEAR: return kn_wire_skip(&run->problem, tag, at, end);
     case KN_PROTOBUF_MESSAGE:
     case KN_PROTOBUF_GROUP: column->length = row + 1; return read_message(run, op, row, at, end);
-    case KN_PROTOBUF_JSON: return put_piece(run, column, row, at, end);
+    case KN_PROTOBUF_JSON:
+    case KN_PROTOBUF_ENCODED: return put_piece(run, column, row, at, end);
     default: break;
     }
     if (__builtin_expect(column->length > row, 0))
@@ -500,7 +485,7 @@ static const uint8_t *read_packed(struct run *run, const struct kn_protobuf_op *
     }
     if (size % width) return fail(run, KN_ERR_INVALID, "a packed list ends inside of an item", at);
     if (!make_room(run, op, size / width, at)) return NULL;
-    if (IS_LITTLE_ENDIAN) {
+    if (KN_IS_LITTLE_ENDIAN) {
         if (size) memcpy(column->items + column->length * width, p, (size_t)size);
         column->length += size / width;
         return last;
@@ -574,6 +559,7 @@ static const uint8_t *read_repeated(struct run *run, const struct kn_protobuf_op
     case KN_PROTOBUF_JSON:
         if (!(at = put_piece(run, column, item, at, end))) return NULL;
         return finish_json(run, op, column, item, at);
+    case KN_PROTOBUF_ENCODED: return put_piece(run, column, item, at, end);
     default: return put_value(run, op, column, at, end);
     }
 }
@@ -596,7 +582,9 @@ static struct key key_at(const struct run *run, int32_t node, int64_t first, int
         return (struct key){BOOLEANS + kn_bit(column->items, at), 1, index};
     if (type->kind == KN_NODE_BYTES) {
         const int32_t *offsets = kn_built_offsets(column);
-        return (struct key){column->bytes + offsets[at], offsets[at + 1] - offsets[at], index};
+        int64_t size = offsets[at + 1] - offsets[at];
+        /* without any bytes the column has no memory yet */
+        return (struct key){size ? column->bytes + offsets[at] : NULL, size, index};
     }
     int64_t width = type->kind == KN_NODE_FIXED ? type->width_bytes : 4;
     return (struct key){column->items + at * width, width, index};
@@ -758,6 +746,9 @@ static const uint8_t *read_fields(struct run *run, int32_t index, int64_t row, c
         }
         if (__builtin_expect(!op, 0)) {
             after = kn_wire_skip(&run->problem, tag, at, end);
+        } else if (LIKELY(op->is_plain) && LIKELY(run->columns[op->node].length <= row)) {
+            after = put_value_inline(run, op, run->columns + op->node, at, end);
+            next = op + 1;
         } else if (op->shape == KN_PROTOBUF_SINGULAR) {
             after = read_singular(run, op, row, tag, at, end);
             next = op + 1;

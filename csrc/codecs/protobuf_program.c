@@ -56,6 +56,22 @@ static int64_t group_bytes(const struct kn_node *nodes, int32_t node)
     return size;
 }
 
+static bool is_plain(const struct kn_protobuf_op *op)
+{
+    if (op->shape != KN_PROTOBUF_SINGULAR || op->oneof >= 0) return 0;
+    switch (op->code) {
+    case KN_PROTOBUF_CLOSED_ENUM:
+    case KN_PROTOBUF_CLOSED_NUMBER:
+    case KN_PROTOBUF_JSON:
+    case KN_PROTOBUF_ENCODED:
+    case KN_PROTOBUF_WRAPPER:
+    case KN_PROTOBUF_MESSAGE:
+    case KN_PROTOBUF_GROUP:
+    case KN_PROTOBUF_CLEAR: return 0;
+    default: return 1;
+    }
+}
+
 static int32_t column_of(const struct kn_protobuf_op *op)
 {
     return op->shape == KN_PROTOBUF_SINGULAR ? op->node : op->node + 1;
@@ -152,6 +168,7 @@ static bool check_field(struct check *check, struct kn_protobuf_op *op, int32_t 
     case KN_PROTOBUF_DURATION: return op->arg >= 1 && op->arg <= 1000000000;
     case KN_PROTOBUF_JSON:
         return op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT && wrapped < 0;
+    case KN_PROTOBUF_ENCODED: return wrapped < 0;
     case KN_PROTOBUF_WRAPPER: return nodes[column].kind <= KN_NODE_BYTES && wrapped < 0;
     default: return 1;
     }
@@ -227,6 +244,7 @@ static bool check_message(struct check *check, int32_t index, int32_t node, int3
         if (op->shape == KN_PROTOBUF_PACKED) wire = KN_WIRE_DELIMITED;
         op->tag = (uint32_t)op->number << 3 | wire;
         op->is_leaf = !is_message(op->code) && op->code != KN_PROTOBUF_JSON;
+        op->is_plain = is_plain(op);
     }
     check->at = op_count + index;
     check->depth--;

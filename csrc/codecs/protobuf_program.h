@@ -24,6 +24,7 @@
  * - TEXT checks UTF-8.
  * - TIMESTAMP and DURATION: the messages of this name, in units of `arg` nanoseconds.
  * - JSON: Struct, Value or ListValue as JSON text; `arg` is an enum kn_protobuf_json_kind.
+ * - ENCODED: a message as its bytes.
  * - WRAPPER: the message number `arg`, whose only field has the same node.
  * - MESSAGE and GROUP: the message number `arg`.
  * - CLEAR: no column. A field of wire type `arg` ends the other members of its oneof. */
@@ -43,6 +44,7 @@
     X(TIMESTAMP, KN_NODE_FIXED, 8, KN_WIRE_DELIMITED)                                              \
     X(DURATION, KN_NODE_FIXED, 8, KN_WIRE_DELIMITED)                                               \
     X(JSON, KN_NODE_BYTES, 0, KN_WIRE_DELIMITED)                                                   \
+    X(ENCODED, KN_NODE_BYTES, 0, KN_WIRE_DELIMITED)                                                \
     X(WRAPPER, KN_NODE_KIND_COUNT, 0, KN_WIRE_DELIMITED)                                           \
     X(MESSAGE, KN_NODE_STRUCT, 0, KN_WIRE_DELIMITED)                                               \
     X(GROUP, KN_NODE_STRUCT, 0, KN_WIRE_START_GROUP)                                               \
@@ -88,6 +90,7 @@ struct kn_protobuf_op {
     /* kn_protobuf_program_new() computes these: */
     uint32_t tag;              /* number and wire type, as usually written */
     bool is_leaf;              /* complete as soon as it is set */
+    bool is_plain;             /* singular, outside of oneofs, and one value without rules */
     int32_t map;               /* MAP: which one of the program */
     int64_t item_output_bytes; /* memory of an item or message, without copied bytes */
 };

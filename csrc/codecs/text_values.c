@@ -201,20 +201,11 @@ static void multiply(uint32_t *number, uint32_t factor, uint32_t more)
     }
 }
 
-const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
-                                 uint8_t *value, int32_t width_bytes)
+/* Stores a number of 16 or 32 bytes in this machine's order. */
+static void store_decimal(const uint32_t *limbs, bool negative, uint8_t *value, int32_t width_bytes)
 {
-    uint32_t limbs[LIMBS] = {0};
-    int64_t zeros = number->exponent + scale;
-    if (number->digit_count) {
-        if (zeros < 0) return "a decimal has too many digits behind the point";
-        if (number->digit_count + zeros > precision) return "a decimal has too many digits";
-        for (const uint8_t *p = number->first; p <= number->last; p++)
-            if (*p != '.') multiply(limbs, 10, (uint32_t)(*p - '0'));
-        for (; zeros; zeros--) multiply(limbs, 10, 0);
-    }
-    uint32_t invert = number->negative ? ~UINT32_C(0) : 0;
-    uint64_t carry = number->negative;
+    uint32_t invert = negative ? ~UINT32_C(0) : 0;
+    uint64_t carry = negative;
     int count = width_bytes / 4;
     for (int i = 0; i < count; i++) {
         carry += limbs[i] ^ invert;
@@ -226,6 +217,45 @@ const char *kn_number_to_decimal(const struct kn_number *number, int32_t precisi
 #endif
         carry >>= 32;
     }
+}
+
+static const char TOO_MANY_DIGITS[] = "a decimal has too many digits";
+
+const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
+                                 uint8_t *value, int32_t width_bytes)
+{
+    uint32_t limbs[LIMBS] = {0};
+    int64_t zeros = number->exponent + scale;
+    if (number->digit_count) {
+        if (zeros < 0) return "a decimal has too many digits behind the point";
+        if (number->digit_count + zeros > precision) return TOO_MANY_DIGITS;
+        for (const uint8_t *p = number->first; p <= number->last; p++)
+            if (*p != '.') multiply(limbs, 10, (uint32_t)(*p - '0'));
+        for (; zeros; zeros--) multiply(limbs, 10, 0);
+    }
+    store_decimal(limbs, number->negative, value, width_bytes);
+    return NULL;
+}
+
+const char *kn_bytes_to_decimal(const uint8_t *bytes, int64_t size_bytes, int32_t precision,
+                                uint8_t *value, int32_t width_bytes)
+{
+    uint32_t limbs[LIMBS] = {0}, limit[LIMBS] = {1};
+    uint8_t sign = size_bytes && bytes[0] & 0x80 ? 0xff : 0;
+    for (; size_bytes > LIMBS * 4; bytes++, size_bytes--)
+        if (*bytes != sign) return TOO_MANY_DIGITS;
+    if (size_bytes && ((bytes[0] ^ sign) & 0x80)) return TOO_MANY_DIGITS;
+    uint32_t carry = sign & 1;
+    for (int64_t i = 0; i < LIMBS * 4; i++) { /* the absolute value */
+        carry += (uint32_t)((i < size_bytes ? bytes[size_bytes - 1 - i] : sign) ^ sign);
+        limbs[i / 4] |= (carry & 0xff) << 8 * (i % 4);
+        carry >>= 8;
+    }
+    for (int32_t i = 0; i < precision; i++) multiply(limit, 10, 0);
+    int top = LIMBS - 1;
+    while (top && limbs[top] == limit[top]) top--;
+    if (limbs[top] >= limit[top]) return TOO_MANY_DIGITS;
+    store_decimal(limbs, sign, value, width_bytes);
     return NULL;
 }
 

@@ -33,6 +33,10 @@ const char *kn_number_to_double(const struct kn_number *number, const uint8_t *t
 const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
                                  uint8_t *value, int32_t width_bytes);
 
+/* The same for a big-endian two's complement of any size, which has no point. */
+const char *kn_bytes_to_decimal(const uint8_t *bytes, int64_t size_bytes, int32_t precision,
+                                uint8_t *value, int32_t width_bytes);
+
 /* YYYY-MM-DD, to days since 1970-01-01. */
 const char *kn_text_date(const uint8_t *text, int64_t size_bytes, int32_t *days);
 /* HH:MM, with seconds and up to nine digits of a fraction, with or without a Z; to units since

@@ -275,6 +275,8 @@ cdef class ColumnTaker(PositionTaker):
                 if not self.in_hand:
                     self.check_fatal(core)
                 return 0
+            elif end in (KN_FILL_UNKNOWN_SCHEMA, KN_FILL_UNFIT) and core._cursor is None:
+                return 0  # another thread has closed the consumer
             elif end == KN_FILL_UNKNOWN_SCHEMA:
                 if not self._find_decoder(core):
                     return 0

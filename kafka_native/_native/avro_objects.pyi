@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, final
 
 OBJECT_CODES: dict[str, int]
@@ -19,7 +19,7 @@ class ObjectProgram:
                 int,
                 int,
                 int,
-                Sequence[tuple[int, str, str | None, int]],
+                list[tuple[int, str, str | None, int]],
                 Any,
                 tuple[str, ...] | None,
             ]

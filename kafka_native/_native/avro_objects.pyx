@@ -41,7 +41,8 @@ import_datetime()
 # - FIXED reads `size` bytes. DECIMAL_FIXED too: `object` is (limit, context, exponent). ENUM:
 #   `object` has what each symbol of the writer becomes; Missing is an error.
 # - DICT (fields) copies the dict `object`, which has the keys in their order, and sets them.
-#   INSTANCE (fields) calls `object` with the fields as keyword arguments, whose names are `names`.
+#   INSTANCE (fields) calls `object` with the fields: `size` positional arguments, and then those
+#   whose names are `names`.
 # - ARRAY (item), MAP (value). `size`: the smallest item on the wire.
 # - UNION (branches). A part -1 doesn't resolve.
 # - DEFAULT (value) reads from the bytes `object`. CONVERT (value) calls `object` with the value.
@@ -400,7 +401,7 @@ cdef object read_dict(Run *run, const Node *node):
 
 cdef object read_instance(Run *run, const Node *node):
     cdef tuple names = <tuple>node.names
-    cdef tuple arguments = PyTuple_New(len(names))
+    cdef tuple arguments = PyTuple_New(<Py_ssize_t>node.size + len(names))
     cdef const Part *part = node.parts
     cdef const Part *last = part + node.part_count
     cdef object value
@@ -416,7 +417,8 @@ cdef object read_instance(Run *run, const Node *node):
             PyTuple_SET_ITEM(arguments, part.place, value)
         part += 1
     run.depth -= 1
-    return PyObject_Vectorcall(<object>node.object, (<PyTupleObject *>arguments).ob_item, 0, node.names)
+    return PyObject_Vectorcall(<object>node.object, (<PyTupleObject *>arguments).ob_item, <size_t>node.size,
+                               node.names if names else NULL)
 
 
 cdef int64_t read_block(Run *run, const Node *node) except -1:
@@ -657,8 +659,8 @@ cdef class ObjectProgram:
         cdef Py_ssize_t count = len(rows), part_count = 0, i
         cdef Node *node
         cdef Part *part
-        for row in rows:
-            part_count += len(row[3])
+        for _, _, _, parts, _, _ in rows:
+            part_count += len(<list?>parts)
         if not count or count > INT32_MAX or part_count > INT32_MAX:
             raise ValueError("a program needs nodes, and at most 2^31")
         self.objects = []
@@ -675,7 +677,7 @@ cdef class ObjectProgram:
                 if not -1 <= index < count:
                     raise ValueError(f"a part of node {i} is wrong")
                 part.node = &self.nodes[<Py_ssize_t>index] if index >= 0 else NULL
-                part.label, part.place = self.borrow(label), place
+                part.label, part.place = self.borrow(<str?>label), place
                 part.key = NULL if key is None else self.borrow(key)
                 part += 1
             check_node(node, i, target, names)
@@ -729,7 +731,7 @@ cdef int check_node(const Node *node, Py_ssize_t index, object target, object na
         is_good &= node.parts[i].node != NULL or code in (UNION, SKIP_UNION)
     if is_good and code == INSTANCE:
         places = sorted([node.parts[i].place for i in range(node.part_count) if node.parts[i].key != NULL])
-        is_good &= places == list(range(len(names)))
+        is_good &= node.size + len(names) == len(places) and places == list(range(len(places)))
     if not is_good:
         raise ValueError(f"node {index} is wrong")
     return 0

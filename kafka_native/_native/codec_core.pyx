@@ -19,7 +19,7 @@ from kafka_native._native.kn_arrow cimport (
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
 
-cdef extern from "arrow/import.h" nogil:
+cdef extern from "codecs/import.h" nogil:
     struct kn_arrow_bytes:
         pass
     bint kn_arrow_can_be_bytes(const ArrowSchema *schema)

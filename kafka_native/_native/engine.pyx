@@ -17,7 +17,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
 from kafka_native._native.kn_arrow cimport kn_columns_live
-from kafka_native._native.kn_codecs cimport kn_builder_live, kn_layout_live
+from kafka_native._native.kn_codecs cimport kn_builder_live, kn_layout_live, kn_nested_type_live
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -964,6 +964,7 @@ def live_objects():
         "cursors": kn_cursor_live(),
         "engines": kn_engine_live(),
         "layouts": kn_layout_live(),
+        "nested_types": kn_nested_type_live(),
         "segments": kn_segment_live(),
         "counters": kn_delivery_counter_live(),
     }

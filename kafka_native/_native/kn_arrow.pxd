@@ -134,7 +134,7 @@ cdef extern from "arrow/fill.h" nogil:
     void kn_fill_revert(kn_fill *fill, int32_t start)
     void kn_fill_finish(kn_fill *fill)
 
-cdef extern from "arrow/import.h" nogil:
+cdef extern from "codecs/import.h" nogil:
     struct kn_arrow_problem:
         int64_t row
         const char *text

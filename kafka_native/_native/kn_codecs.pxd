@@ -1,7 +1,7 @@
 # The functions of csrc/codecs for the bindings. The headers document them.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema, kn_columns
+from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema, kn_arrow_problem, kn_columns
 from kafka_native._native.kn_records cimport kn_pool
 
 
@@ -111,14 +111,6 @@ cdef extern from "codecs/avro_program.h" nogil:
 cdef extern from "codecs/avro_decode.h" nogil:
     kn_decoder kn_avro_decoder(const kn_avro_program *program)
 
-cdef extern from "arrow/columns.h" nogil:
-    struct kn_decoding:
-        kn_schema_decoders decoders
-        bint skips_errors
-        int32_t reason_column
-        kn_schema_failure failure
-    void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
-
 cdef extern from "codecs/protobuf_program.h" nogil:
     enum:
         KN_PROTOBUF_CODE_COUNT
@@ -157,6 +149,14 @@ cdef extern from "codecs/protobuf_program.h" nogil:
 cdef extern from "codecs/protobuf_decode.h" nogil:
     kn_decoder kn_protobuf_decoder(const kn_protobuf_program *program)
 
+cdef extern from "arrow/columns.h" nogil:
+    struct kn_decoding:
+        kn_schema_decoders decoders
+        bint skips_errors
+        int32_t reason_column
+        kn_schema_failure failure
+    void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
+
 cdef extern from "codecs/json_program.h" nogil:
     enum:
         KN_JSON_CODE_COUNT
@@ -173,3 +173,71 @@ cdef extern from "codecs/json_program.h" nogil:
 
 cdef extern from "codecs/json_decode.h" nogil:
     kn_decoder kn_json_decoder(const kn_json_program *program)
+
+cdef extern from "codecs/nested.h" nogil:
+    enum kn_nested_kind:
+        KN_NESTED_SKIPPED
+        KN_NESTED_NONE
+        KN_NESTED_BITS
+        KN_NESTED_FIXED
+        KN_NESTED_BYTES32
+        KN_NESTED_BYTES64
+        KN_NESTED_VIEWS
+        KN_NESTED_LIST32
+        KN_NESTED_LIST64
+        KN_NESTED_FIXED_LIST
+        KN_NESTED_STRUCT
+        KN_NESTED_DENSE_UNION
+        KN_NESTED_SPARSE_UNION
+        KN_NESTED_DICTIONARY
+    struct kn_nested_node:
+        kn_nested_kind kind
+        int32_t width
+        int32_t is_signed
+        int32_t child_count
+    struct kn_nested_type:
+        int32_t node_count
+    struct kn_nested_column:
+        pass
+    struct kn_nested:
+        const kn_nested_type *type
+        kn_nested_column *columns
+    int kn_nested_type_new(const kn_nested_node *nodes, int32_t node_count, kn_nested_type **out)
+    void kn_nested_type_unref(kn_nested_type *type)
+    long kn_nested_type_live()
+    int kn_nested_bind(kn_nested *nested, const ArrowArray *array, int64_t skip, int64_t length, kn_arrow_problem *problem)
+
+cdef extern from "codecs/encoder.h" nogil:
+    struct kn_encode_problem:
+        int32_t instruction
+        const char *text
+    struct kn_encoder:
+        const void *program
+    int kn_encode_rows(const kn_encoder *encoder, const kn_nested *columns, const uint8_t *prefix, int64_t prefix_bytes,
+                       int64_t *row, int64_t end, kn_builder *builder, kn_encode_problem *problem)
+    kn_builder *kn_records_builder_new(int64_t bytes_max)
+
+cdef extern from "codecs/encode_program.h" nogil:
+    enum:
+        KN_ENCODE_CODE_COUNT
+        KN_ENCODE_NUMBER_HALF
+        KN_ENCODE_NUMBER_SINGLE
+        KN_ENCODE_NUMBER_DOUBLE
+        KN_ENCODE_NUMBER_SIGNED
+        KN_ENCODE_NUMBER_UNSIGNED
+    struct kn_encode_op:
+        int32_t code
+        int32_t node
+        int32_t end
+        int32_t arg
+        int32_t count
+    struct kn_encode_program:
+        pass
+    int kn_encode_program_new(kn_nested_type *type, const kn_encode_op *ops, int32_t op_count, const int32_t *table,
+                              int32_t table_count, const uint8_t *constants, int32_t constant_bytes,
+                              kn_encode_program **out, int32_t *bad_op)
+    void kn_encode_program_unref(kn_encode_program *program)
+    const char *kn_encode_op_name(int code)
+
+cdef extern from "codecs/record_encode.h" nogil:
+    kn_encoder kn_record_encoder(const kn_encode_program *program)

@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, str] = {
     "mock": "Start the built-in mock cluster.",
     "perf": "Measure a cluster, and this machine: rates, latencies, a chart.",
     "produce": "Send messages from stdin and files, as kcat -P does.",
+    "schemas": "List, show, compare, check and register schemas of a schema registry.",
     "topics": "List, describe, create, change and delete topics.",
     "transactions": "List and describe transactions, find those that hang, end them.",
     "users": "List SCRAM users, set passwords, delete credentials.",

@@ -24,6 +24,9 @@ DEFAULT = "topic:string,partition,offset,timestamp,timestamp_type,key,value,head
 ROW_GROUP = 131_072
 """Rows of a Parquet row group. An IPC stream gets a batch as soon as rows arrive."""
 STDOUT = "-"
+POSITION_COLUMNS = ("partition", "offset")
+ERROR_COLUMNS = ("key_error", "value_error")
+"""The columns with the reasons why a key or value couldn't be decoded."""
 
 
 def columns(
@@ -48,12 +51,14 @@ class ColumnFile:
         """``kind``: arrow or parquet; ``wanted``: the columns of the batches that are written."""
         self._target: BinaryIO | str = sys.stdout.buffer if path == STDOUT else str(Path(path))
         self._kind = kind
-        self._wanted = list(wanted)
+        self._wanted = wanted
         self._writer: pyarrow.ipc.RecordBatchStreamWriter | pyarrow.parquet.ParquetWriter | None = (
             None
         )
         self._waiting: list[pyarrow.Table] = []
         self._rows = 0
+        self.failed = 0
+        """The number of keys and values that couldn't be decoded."""
         self._positions: dict[Key, int] = {}
 
     def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
@@ -67,12 +72,22 @@ class ColumnFile:
         if any(position > stops.get(key, position) for key, position in batch.positions.items()):
             table = table.filter(_before(table, stops))
         self._positions |= batch.positions
-        self._waiting.append(table.select(self._wanted))
+        self.failed += sum(
+            len(table) - table[name].null_count
+            for name in ERROR_COLUMNS
+            if name in table.schema.names
+        )
+        self._waiting.append(table.drop_columns(self._unwanted(table)))
         self._rows += len(table)
         gathered = sum(len(each) for each in self._waiting)
         if self._writer is not None and self._kind == "parquet" and gathered < ROW_GROUP:
             return {}
         return self.flush()
+
+    def _unwanted(self, table: pyarrow.Table) -> list[str]:
+        """The columns that only the stops need."""
+        names = [name for name in POSITION_COLUMNS if name in table.schema.names]
+        return [name for name in names if name not in self._wanted]
 
     @property
     def rows(self) -> int:

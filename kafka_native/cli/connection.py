@@ -25,10 +25,18 @@ ENVIRONMENT = ("KAFKA_BOOTSTRAP", "BOOTSTRAP")
 NO_FILE = "none"
 """``-F none``: read no file, not even the user's own."""
 SERVERS = "bootstrap.servers"
+REGISTRY_ENVIRONMENT = "SCHEMA_REGISTRY_URL"
+REGISTRY_PREFIX = "schema.registry."
+"""The properties of the schema registry's client begin with this, as in kcat."""
+REGISTRY_URL = f"{REGISTRY_PREFIX}url"
 TIMEOUT_S = 10.0
 NO_BROKER_TEXT = (
     f"no broker is named: write -b HOST:PORT, set {ENVIRONMENT[0]}, or put {SERVERS}=... into a "
     "file (-F)"
+)
+NO_REGISTRY_TEXT = (
+    f"no schema registry is named: write -r URL, set {REGISTRY_ENVIRONMENT}, or put "
+    f"{REGISTRY_URL}=... into a file (-F)"
 )
 
 
@@ -49,6 +57,8 @@ class Connection:
     """
     timeout_s: float = TIMEOUT_S
     """``-m``: seconds to wait for an answer of the cluster."""
+    registry: Mapping[str, str] = field(repr=False, default_factory=dict)
+    """Properties of the schema registry's client, without ``schema.registry.``."""
 
     @property
     def servers(self) -> str:
@@ -94,36 +104,42 @@ def properties(
     return found
 
 
-def connected(*, required: bool = True) -> Callable[[Command], Command]:
+def connected(
+    *, required: bool = True, registry: bool = False, cluster: bool = True
+) -> Callable[[Command], Command]:
     """Add the options that name a cluster.
 
     The command gets the argument ``connection: Connection``.
 
     :param required: Whether a command line without a broker is wrong usage (exit status 2).
+    :param registry: Whether to add ``-r``, the URL of the schema registry.
+    :param cluster: Whether the command uses the cluster. If not, it has no ``-b``.
     """
+    options = [*(_OPTIONS if cluster else _OPTIONS[1:]), *([_REGISTRY_OPTION] if registry else [])]
 
     def decorate(command: Command) -> Command:
         @functools.wraps(command)
         def call(
             *args: Any,
-            bootstrap: str | None,
+            bootstrap: str | None = None,
+            registry: str | None = None,
             extra: dict[str, str],
             config_file: str | None,
             **more: Any,
         ) -> Any:
             debug, timeout_s = more.pop("debug"), more.pop("timeout")
-            merged = _merged(bootstrap, extra, config_file)
+            merged = _merged(bootstrap, registry, extra, config_file)
             if debug:
                 merged["debug"] = debug
             log_to_stderr()
             if merged.get("debug"):
                 logging.getLogger("kafka_native").setLevel(logging.DEBUG)
-            connection = Connection(merged, timeout_s)
-            if required and not connection.servers:
+            connection = _connection(merged, timeout_s)
+            if required and cluster and not connection.servers:
                 raise click.UsageError(NO_BROKER_TEXT)
             return command(*args, connection=connection, **more)
 
-        for option in reversed(_OPTIONS):
+        for option in reversed(options):
             call = option(call)
         return call  # type: ignore[return-value]
 
@@ -174,34 +190,66 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+_REGISTRY_OPTION: Callable[[Any], Any] = click.option(
+    "-r",
+    "--registry",
+    envvar=REGISTRY_ENVIRONMENT,
+    metavar="URL,...",
+    help="The schema registry; -X schema.registry.PROPERTY=VALUE has its other properties.",
+)
+
+
 def connection_of(context: click.Context) -> Connection:
     """The cluster of an unfinished command line, for shell completion."""
     found = context.params
     with context.scope(cleanup=False):
-        merged = _merged(found.get("bootstrap"), found.get("extra") or {}, found.get("config_file"))
-    return Connection(merged)
+        merged = _merged(
+            found.get("bootstrap"),
+            found.get("registry"),
+            found.get("extra") or {},
+            found.get("config_file"),
+        )
+    return _connection(merged, TIMEOUT_S)
+
+
+def _connection(merged: Mapping[str, str], timeout_s: float) -> Connection:
+    """Separate the properties of the cluster's clients from those of the registry's client."""
+    registry = {
+        name.removeprefix(REGISTRY_PREFIX): value
+        for name, value in merged.items()
+        if name.startswith(REGISTRY_PREFIX)
+    }
+    properties = {
+        name: value for name, value in merged.items() if not name.startswith(REGISTRY_PREFIX)
+    }
+    return Connection(properties, timeout_s, registry)
 
 
 def _merged(
-    bootstrap: str | None, extra: Mapping[str, str], config_file: str | None
+    bootstrap: str | None, registry: str | None, extra: Mapping[str, str], config_file: str | None
 ) -> dict[str, str]:
     """Merge the sources of properties; later ones override earlier ones.
 
-    The order is: the user's file, the environment's servers, ``-F``, ``-X``, ``-b``.
+    The order is: the user's file, the environment's servers and registry, ``-F``, ``-X``, ``-b``
+    and ``-r``.
     """
-    source = click.get_current_context().get_parameter_source("bootstrap")
-    servers = {} if bootstrap is None else {SERVERS: bootstrap}
-    written = source is ParameterSource.COMMANDLINE
-    layers: list[Mapping[str, str]] = []
+    source_of = click.get_current_context().get_parameter_source
+    written: dict[str, str] = {}
+    environment: dict[str, str] = {}
+    for option, name, value in (
+        ("bootstrap", SERVERS, bootstrap),
+        ("registry", REGISTRY_URL, registry),
+    ):
+        if value is not None:
+            is_written = source_of(option) is ParameterSource.COMMANDLINE
+            (written if is_written else environment)[name] = value
+    layers: list[Mapping[str, str]]
     if config_file is None:
         own = user_file()
-        layers += [_read(own) if own.exists() else {}, {} if written else servers]
+        layers = [_read(own) if own.exists() else {}, environment]
     else:
-        layers += [
-            {} if written else servers,
-            {} if config_file == NO_FILE else _read(Path(config_file)),
-        ]
-    layers += [extra, servers if written else {}]
+        layers = [environment, {} if config_file == NO_FILE else _read(Path(config_file))]
+    layers += [extra, written]
     return {_canonical(name): value for layer in layers for name, value in layer.items()}
 
 

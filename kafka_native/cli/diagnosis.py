@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native import KafkaException
 from kafka_native.admin import AclOperation, AdminClient
-from kafka_native.cli import remedies
+from kafka_native.cli import registry_diagnosis, remedies
+from kafka_native.cli.connection import Connection
 from kafka_native.cli.probe import (
     Address,
     Ended,
@@ -43,6 +44,9 @@ from kafka_native.security.proxy import Proxy, proxy_of
 from kafka_native.security.tls import TlsContext
 from kafka_native.types import ConsumerGroupState, TopicCollection
 
+if TYPE_CHECKING:
+    from kafka_native.schema_registry import SchemaRegistryClient
+
 Status = Literal["ok", "warning", "failed", "skipped"]
 
 EXIT_CODES: Final = {
@@ -57,8 +61,11 @@ EXIT_CODES: Final = {
     "listeners": 17,
     "topic": 18,
     "group": 19,
+    "registry": 21,
+    "payloads": 22,
 }
 """The kinds of steps in their order, each with the exit status if it is the first to fail."""
+NO_CLUSTER_TEXT: Final = "no broker is named: write --bootstrap"
 
 
 @dataclass(slots=True)
@@ -104,6 +111,7 @@ def diagnose(
     *,
     topics: tuple[str, ...] = (),
     groups: tuple[str, ...] = (),
+    registry: Mapping[str, Any] | None = None,
     timeout_s: float = 5.0,
     report: Callable[[str], None] = lambda _text: None,
 ) -> Diagnosis:
@@ -112,12 +120,18 @@ def diagnose(
     :param conf: The client's properties.
     :param topics: Check that the user may read and write these topics.
     :param groups: Check that the user may join these groups.
+    :param registry: The properties of the schema registry's client: check the registry, and the
+        payloads of the topics. Without bootstrap servers, check the registry alone.
     :param timeout_s: Seconds for each attempt.
     :param report: Called with the name of each step before it starts.
     """
     examination = _Examination(conf, timeout_s, report)
-    with suppress(_StepFailed):
-        examination.run(topics, groups)
+    if registry is None or conf.get("bootstrap.servers"):
+        with suppress(_StepFailed):
+            examination.run(topics, groups)
+    if registry is not None:
+        with suppress(_StepFailed):
+            examination.check_registry(registry, topics)
     return Diagnosis(examination.finished())
 
 
@@ -147,9 +161,12 @@ class _Examination:
         self._steps: list[Step] = []
         self._settings: _Settings | None = None
         self._reached: set[HostPort] = set()
+        self._checks_cluster = self._checks_registry = False
+        self._topics: tuple[str, ...] = ()
 
     def run(self, topics: tuple[str, ...], groups: tuple[str, ...]) -> None:
-        """Run all steps."""
+        """Run the steps of the cluster."""
+        self._checks_cluster = True
         settings = self._settings = self._configuration()
         found: MetadataResponse | None = None
         servers = [HostPort(*each) for each in settings.config.bootstrap]
@@ -175,6 +192,40 @@ class _Examination:
                 for group in groups:
                     self._group(admin, group)
 
+    def check_registry(self, properties: Mapping[str, Any], topics: tuple[str, ...]) -> None:
+        """Run the steps of the schema registry, then those of the topics' payloads."""
+        self._checks_registry = True
+        self._topics = topics
+        with self._step("registry") as step:
+            servers = registry_diagnosis.servers_of(properties)
+            step.text = ", ".join(each.url for each in servers)
+        first, answering = len(self._steps), False
+        for each in servers:
+            with suppress(_StepFailed):
+                with self._step("registry", each.url) as step:
+                    step.text = registry_diagnosis.check_connection(each)
+                with self._step("registry", each.url) as step:
+                    step.text = registry_diagnosis.check_answer(each)
+                answering = True
+        if not answering:
+            raise _StepFailed
+        self._to_warnings(self._steps[first:], "another registry does")
+        if self._reached and topics:
+            with registry_diagnosis.opened(properties) as client:
+                for topic in topics:
+                    self._payloads(client, topic)
+
+    def _payloads(self, client: SchemaRegistryClient, topic: str) -> None:
+        with suppress(_StepFailed), self._step("payloads", topic) as step:
+            conf = Connection(self._conf).config("consumer")
+            timeout_s = max(1, self._timeout_s)
+            facts = registry_diagnosis.check_payloads(conf, client, topic, timeout_s)
+            step.text, step.details = facts.text, {"schemas": facts.schemas, "values": facts.values}
+            if facts.unframed:
+                step.status = "warning"
+                step.cause = "the producer uses no serializer of a schema registry"
+                step.advice = "read this topic without a registry, or change the producer"
+
     def finished(self) -> list[Step]:
         """The steps. A kind of step that didn't run gets a skipped one at its place."""
         have = {step.kind for step in self._steps}
@@ -198,10 +249,14 @@ class _Examination:
                 return "proxy.url isn't set"
             if kind == "sasl" and settings.mechanism is None:
                 return f"security.protocol={protocol} has no log-in"
-        if kind in ("topic", "group") and self._reached:
+        if kind in ("registry", "payloads") and not self._checks_registry:
+            return "no schema registry is named: write --registry"
+        if kind != "registry" and not self._checks_cluster:
+            return NO_CLUSTER_TEXT
+        if kind in ("topic", "group", "payloads") and self._reached and not self._topics:
             return (
                 "none is named: write --topic"
-                if kind == "topic"
+                if kind != "group"
                 else "none is named: write --group"
             )
         return "a step before it has failed"

@@ -23,16 +23,28 @@ from kafka_native import (
     TIMESTAMP_NOT_AVAILABLE,
     Message,
 )
+from kafka_native.cli import typed_values
 from kafka_native.cli.texts import FROM_FORM, TO_FORM
 from kafka_native.terminal.lines import escaped_json
 
 Header = tuple[str, bytes | None]
+Convert = Callable[[str, str | None, Any], bytes | None]
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 _READ = frozenset({"topic", "partition", "timestamp", "headers", "key", "value"})
 _KINDS = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"append"'}
 _SYNONYMS = {"payload": "value", "ts": "timestamp"}
-_REPORTED_ONLY = frozenset({"offset", "timestamp_type", "leader_epoch", "tstype", "broker"})
+_REPORTED_ONLY = frozenset(
+    {
+        "offset",
+        "timestamp_type",
+        "leader_epoch",
+        "tstype",
+        "broker",
+        "key_schema_id",
+        "value_schema_id",
+    }
+)
 """Members that only a consumed message has. The producer ignores them."""
 
 
@@ -50,7 +62,11 @@ class Row(NamedTuple):
 
 
 def writer(
-    key_as: str = "raw", value_as: str = "raw", *, escapes: bool = False
+    key_as: str = "raw",
+    value_as: str = "raw",
+    *,
+    escapes: bool = False,
+    more: Callable[[Message], str] | None = None,
 ) -> Callable[[Message], str]:
     """Make the function that writes a message as a line of JSON.
 
@@ -58,7 +74,9 @@ def writer(
         always in that form.
     :param value_as: The same, or ``json``: a value that is a JSON object or array becomes part of
         the line's JSON. Reading it back gives the same JSON; the spaces in it may differ.
+        ``typed``: a value is JSON already, and becomes part of the line as it is.
     :param escapes: Escape unprintable characters in JSON's way. The line means the same.
+    :param more: Returns further members of a message, as JSON text that begins with a comma.
     """
     name_of = lru_cache(_encode)
     key_of = _forms(key_as)
@@ -76,7 +94,8 @@ def writer(
         return (
             f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},'
             f'"offset":{message.offset()},{time},"headers":{named},'
-            f'"key":{key_of(message.key())},"value":{value_of(message.value())}}}'
+            f'"key":{key_of(message.key())},"value":{value_of(message.value())}'
+            f"{'' if more is None else more(message)}}}"
         )
 
     return (lambda message: escaped_json(write(message))) if escapes else write
@@ -108,6 +127,8 @@ def _json(data: bytes | None) -> str:
 def _forms(form: str) -> Callable[[bytes | None], str]:
     if form == "raw":
         return _json
+    if form == "typed":
+        return lambda data: "null" if data is None else data.decode()
     write = TO_FORM[form]
     return lambda data: "null" if data is None else _encode({form: write(data).decode()})
 
@@ -131,18 +152,19 @@ def _form_of(data: object) -> str | None:
     return None
 
 
-def read(line: bytes) -> Row:
+def bytes_of(name: str, _topic: str | None, data: Any) -> bytes | None:
+    """The bytes of a key or value in an envelope: those of a text, base64, hex, or JSON."""
+    return _bytes(name, data)
+
+
+def read(line: bytes, convert: Convert = bytes_of) -> Row:
     """Parse a line.
 
+    :param convert: Makes bytes of the members ``key`` and ``value``. It gets the member's name, the
+        line's topic and the member.
     :raises ValueError: The line is no such JSON. The text doesn't quote the line.
     """
-    try:
-        found = json.loads(line)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    except ValueError as error:
-        text = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise ValueError(f"not JSON: {text}") from None
+    found = _parsed(line) if convert is bytes_of else typed_values.parse(line)
     if not isinstance(found, dict):
         raise ValueError("an object is expected")
     named = {
@@ -161,9 +183,19 @@ def read(line: bytes) -> Row:
         _partition(named.get("partition")),
         _timestamp(named.get("timestamp")),
         _headers(named.get("headers")),
-        _bytes("key", named.get("key")),
-        _bytes("value", named.get("value")),
+        convert("key", topic, named.get("key")),
+        convert("value", topic, named.get("value")),
     )
+
+
+def _parsed(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    except ValueError as error:
+        text = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise ValueError(f"not JSON: {text}") from None
 
 
 def _bytes(name: str, data: Any) -> bytes | None:

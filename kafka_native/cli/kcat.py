@@ -20,8 +20,6 @@ MODES = {
 DROPPED_OPTIONS = ("-v", "-O")
 """kcat's options for more output. They don't change the result, so they are dropped."""
 MISSING_OPTIONS = {
-    "-s": "-s: schemas aren't decoded; consume with -f or -J and decode what comes",
-    "-r": "-r: there is no schema registry here",
     "-T": "-T: write `tee FILE | kafka-native -P ...`",
     "-M": "-M: the client chooses one of the brokers that -b names",
 }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from kafka_native import (
     OFFSET_BEGINNING,
@@ -185,17 +186,22 @@ class Reader:
             failures = [
                 failure for message in others if (failure := self._note_error(message)) is not None
             ]
-            self._store(good)
+            self.store_messages(good)
             for failure in failures:
                 self.handle_error(failure)
 
     def write_columns(
-        self, file: ColumnFile, columns: Mapping[str, str | None], count_max: int | None
+        self,
+        file: ColumnFile,
+        columns: Mapping[str, str | None],
+        count_max: int | None,
+        decoding: Mapping[str, Any],
     ) -> None:
         """Write records to a column file, in the way in which `batches` yields messages.
 
+        :param decoding: The arguments of `Consumer.consume_arrow` for typed columns.
         :raises KafkaException: A partition failed.
-        :raises Failed: A record doesn't fit into its column.
+        :raises Failed: A record doesn't fit into its column, or can't be decoded.
         """
         wanted = {
             **columns,
@@ -208,12 +214,11 @@ class Reader:
         while not self._is_over(file.rows, count_max):
             room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
             try:
-                batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted)
+                with column_problems(is_typed=bool(decoding)):
+                    batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted, **decoding)
             except KafkaException as failure:
                 self.handle_error(failure)
                 continue
-            except ValueError as error:
-                raise Failed(f"{error}; --columns takes it as binary") from error
             written = file.write(batch, self._stops)
             for key, position in batch.positions.items():
                 if position >= self._stops.get(key, position + 1):
@@ -283,7 +288,8 @@ class Reader:
             raise failure
         self.warn(line_of(failure))
 
-    def _store(self, messages: list[Message]) -> None:
+    def store_messages(self, messages: list[Message]) -> None:
+        """Store the offsets after messages that are written."""
         if self._stores:
             self.store({_key(message): (message.offset() or 0) + 1 for message in messages})
 
@@ -305,6 +311,30 @@ class Reader:
         except KafkaException as error:
             # Another member has these partitions now. It reads the messages again.
             self.warn(f"not committed: {line_of(error)}")
+
+
+@contextmanager
+def column_problems(*, is_typed: bool) -> Iterator[None]:
+    """Turn the reasons why a record has no place in its column into `Failed`."""
+    from kafka_native.codecs import MessageDecodeError, SchemaLookupError
+
+    try:
+        yield
+    except MessageDecodeError as error:
+        schema = error.schema_id if error.schema_guid is None else error.schema_guid
+        named = "" if schema is None else f", schema id {schema}"
+        path = f"field {error.path}: " if error.path else ""
+        raise Failed(
+            f"{error.topic} [{error.partition}] at offset {error.offset}: {error.field}{named}: "
+            f"{path}{error.problem} (-E writes a null and the reason)"
+        ) from error
+    except (ImportError, NotImplementedError) as error:  # this build or installation lacks a part
+        raise Failed(str(error)) from error
+    except SchemaLookupError as error:
+        raise Failed(f"schema registry: {error}") from error
+    except ValueError as error:
+        advice = "" if is_typed else "; --columns takes it as binary"
+        raise Failed(f"{error}{advice}") from error
 
 
 def _key(message: Message) -> Key:

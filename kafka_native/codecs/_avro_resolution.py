@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct as packing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -261,6 +262,7 @@ class _Resolver:
     def __init__(self) -> None:
         self.is_disputed = False
         self._records: dict[tuple[AvroType, AvroType], ReadRecord] = {}
+        self._failed: dict[tuple[AvroType, AvroType], SchemaError] = {}
 
     def read(self, writer: AvroType, reader: AvroType, path: str) -> Plan:
         """Return the plan for a value."""
@@ -313,13 +315,18 @@ class _Resolver:
         if not names_match(writer, reader):
             raise SchemaError(f"the writer's {writer.name} isn't the reader's {reader.name}", path)
         pair = writer, reader
+        if pair in self._failed:
+            raise SchemaError(self._failed[pair].problem, self._failed[pair].path)
         if pair in self._records:
             return self._records[pair]
         plan = self._records[pair] = ReadRecord(reader)
         try:
             self._add_steps(plan, writer, reader, path)
-        except SchemaError:
-            self._records.clear()  # others may contain this one
+        except SchemaError as error:
+            self._failed[pair] = error
+            # The plans that were begun after this one may contain it.
+            for each in [*itertools.dropwhile(lambda it: it != pair, self._records)]:
+                del self._records[each]
             raise
         return plan
 

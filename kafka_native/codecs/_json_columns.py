@@ -15,6 +15,7 @@ from kafka_native.codecs.errors import SchemaError
 __all__ = [
     "JsonColumn",
     "column_of_arrow",
+    "decimal",
     "leaf",
     "list_of",
     "map_of",
@@ -31,7 +32,7 @@ INTEGERS = {"c": 1, "s": 2, "i": 4, "l": 8}
 STRINGS = {"u", "U", "vu"}
 BINARIES = {"z", "Z", "vz"}
 LISTS = {"+l", "+L", "+vl", "+vL"}
-DECIMAL_WIDTHS = {"128": 16, "256": 32}
+DECIMAL_WIDTHS = ("128", "256")
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,17 @@ def timestamp(name: str, nullable: bool, unit: str, zone: str) -> JsonColumn:
         width_bytes=8,
         arg=UNITS[unit],
         scale=1 if zone else 0,
+    )
+
+
+def decimal(
+    code: str, name: str, nullable: bool, precision: int, scale: int, bits: int
+) -> JsonColumn:
+    """Return a column of decimals. ``bits`` is 128 or 256."""
+    format = f"d:{precision},{scale}" + ("" if bits == 128 else ",256")
+    width = bits // 8
+    return leaf(
+        code, "fixed", format, name, nullable, width_bytes=width, arg=precision, scale=scale
     )
 
 
@@ -190,16 +202,7 @@ def _leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> Js
         bits = width[0] if width else "128"
         if bits not in DECIMAL_WIDTHS:
             return None
-        return leaf(
-            "DECIMAL",
-            "fixed",
-            format,
-            name,
-            nullable,
-            width_bytes=DECIMAL_WIDTHS[bits],
-            arg=int(precision),
-            scale=int(scale),
-        )
+        return decimal("DECIMAL", name, nullable, int(precision), int(scale), int(bits))
     if start[:2] == "ts" and start[2:] in UNITS:
         return timestamp(name, nullable, start[2:], rest)
     if start[:2] == "tt" and start[2:] in UNITS:

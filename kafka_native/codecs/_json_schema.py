@@ -44,7 +44,12 @@ def column_of_schema(
 
     :raises SchemaError: The schema is malformed, or has a reference that leads nowhere.
     """
-    return _Reader(parsed(schema), references, unit).root()
+    try:
+        return _Reader(parsed(schema), references, unit).root()
+    except SchemaError:
+        raise
+    except ValueError as error:  # of urljoin()
+        raise SchemaError(f"an $id or $ref is malformed: {error}") from None
 
 
 def parsed(schema: Any) -> Any:
@@ -52,7 +57,7 @@ def parsed(schema: Any) -> Any:
     if isinstance(schema, (str, bytes)):
         try:
             schema = json.loads(schema)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise SchemaError(f"the schema isn't JSON: {error}") from None
     if not isinstance(schema, (Mapping, bool)):
         raise SchemaError("a JSON Schema is an object or a boolean")
@@ -265,12 +270,11 @@ class _Reader:
     def _scalar(
         self, schema: Mapping[str, Any], kind: Any, name: str, nullable: bool, path: str
     ) -> JsonColumn:
+        column = _of_connect(schema, kind, name, nullable)
+        if column is not None:
+            return column
         if kind == "string":
             return self._string(schema, name, nullable)
-        if kind in ("integer", "number"):
-            column = _of_connect(schema, name, nullable)
-            if column is not None:
-                return column
         if kind == "integer":
             least, largest = _limit(schema, "minimum"), _limit(schema, "maximum")
             if least >= -INT64_MAX - 1 and largest <= INT64_MAX:
@@ -323,9 +327,18 @@ def _in_connect_order(properties: Mapping[str, Any]) -> list[tuple[str, Any]]:
     return sorted(items, key=lambda item: int(item[1]["connect.index"]))
 
 
-def _of_connect(schema: Mapping[str, Any], name: str, nullable: bool) -> JsonColumn | None:
-    """Return the column of a number that Kafka Connect has described, or None for other ones."""
+def _of_connect(
+    schema: Mapping[str, Any], type_name: str, name: str, nullable: bool
+) -> JsonColumn | None:
+    """Return the column of a value that Kafka Connect has described, or None for other ones."""
     title = schema.get("title")
+    is_number = type_name in ("integer", "number")
+    if title == f"{CONNECT_DATA}Decimal" and (is_number or type_name == "string"):
+        return _decimal_of_connect(
+            schema, "DECIMAL" if is_number else "DECIMAL_BYTES", name, nullable
+        )
+    if not is_number:
+        return None
     if title == f"{CONNECT_DATA}Date":
         return columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
     if title == f"{CONNECT_DATA}Time":
@@ -337,6 +350,21 @@ def _of_connect(schema: Mapping[str, Any], name: str, nullable: bool) -> JsonCol
         return None
     code, format, width = CONNECT_TYPES[kind]
     return columns.leaf(code, "fixed", format, name, nullable, width_bytes=width)
+
+
+def _decimal_of_connect(
+    schema: Mapping[str, Any], code: str, name: str, nullable: bool
+) -> JsonColumn | None:
+    """Return the column of a decimal. Connect's decimals need not have a precision."""
+    parameters = schema.get("connect.parameters")
+    try:
+        scale = int(parameters["scale"])  # type: ignore[index]
+        precision = int(parameters.get("connect.decimal.precision", 38))  # type: ignore[union-attr]
+    except (TypeError, KeyError, ValueError):
+        return None
+    if not 1 <= precision <= 76 or not -precision <= scale <= 76:
+        return None
+    return columns.decimal(code, name, nullable, precision, scale, 128 if precision <= 38 else 256)
 
 
 def _limit(schema: Mapping[str, Any], name: str) -> float:

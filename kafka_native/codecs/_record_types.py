@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
+import itertools
 import types
 import typing
 from collections.abc import Mapping
@@ -40,6 +42,16 @@ class RecordType:
     arguments: Mapping[str, str]
     annotations: Mapping[str, Any]
     required: frozenset[str]
+
+    @property
+    def positional(self) -> list[str]:
+        """The names of the arguments that may be positional, in their order."""
+        try:
+            parameters = inspect.signature(self.cls).parameters.values()
+        except (TypeError, ValueError):
+            return []
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        return [each.name for each in itertools.takewhile(lambda it: it.kind is kind, parameters)]
 
     @property
     def is_dict(self) -> bool:

@@ -6,6 +6,7 @@ import collections.abc
 import datetime
 import decimal
 import enum
+import itertools
 import typing
 import uuid
 from collections.abc import Iterable
@@ -80,6 +81,7 @@ PYTHON_TYPES: dict[str, type] = {
     "UUID_TEXT": uuid.UUID,
 }
 SKIPPED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
+DECIMAL_DIGITS_MAX = 1000
 COLLECTIONS = (list, tuple, set, frozenset)
 
 
@@ -104,7 +106,6 @@ class _Compiler:
     def __init__(self) -> None:
         self.nodes: list[_Node] = []
         self._records: dict[Any, int] = {}
-        self._sizes: list[tuple[_Node, int]] = []
 
     def compile(self, plan: Plan, annotation: Any) -> ObjectProgram:
         """Return the program of a whole plan."""
@@ -208,6 +209,8 @@ class _Compiler:
         _check(PYTHON_TYPES.get(code, datetime.datetime), annotation, path)
         target = None
         if reader.logical == "decimal":
+            if reader.precision > DECIMAL_DIGITS_MAX:
+                raise SchemaError(f"a decimal of {reader.precision} digits is too long", path)
             context = decimal.Context(prec=reader.precision)
             target = 10**reader.precision, context, -reader.scale, decimal.Decimal
         return self._add(code, reader.size, target)
@@ -217,6 +220,8 @@ class _Compiler:
         chosen, made = _collection(dict if is_map else list, annotation, path)
         top = self._add("CONVERT", 0, made) if made not in (dict, list) else -1
         index = self._add("MAP" if is_map else "ARRAY")
+        if is_map:
+            _check(str, item_of(chosen, 0), inner)
         item = self._read(plan.item, item_of(chosen, 1 if is_map else 0), inner)
         self._add_parts(index, [item])
         return index if top < 0 else self._add_parts(top, [index])
@@ -237,7 +242,7 @@ class _Compiler:
                 argument = wanted.get(argument)
             if argument is not None and step.reader is not None:
                 of = Any if chosen is None else chosen.annotations.get(step.reader.name, Any)
-                parts.append((self._read(step.plan, of, inner), step.name, argument, len(names)))
+                parts.append((self._read(step.plan, of, inner), step.name, argument, 0))
                 names[argument] = None
             elif step.written is not None:
                 parts.append((self._skip(step.written), step.name, None, 0))
@@ -248,7 +253,7 @@ class _Compiler:
         if chosen is None or chosen.is_dict:
             node.object = names
         else:
-            node.code, node.object, node.names = "INSTANCE", chosen.cls, tuple(names)
+            _make_instance(node, chosen, list(names))
         return index
 
     # skipping
@@ -277,6 +282,18 @@ class _Compiler:
         return self._records[key]
 
 
+def _make_instance(node: _Node, chosen: RecordType, names: list[str]) -> None:
+    """Let a node of a dict make objects of a class. Positional arguments are faster."""
+    positional = list(itertools.takewhile(names.__contains__, chosen.positional))
+    keywords = [each for each in names if each not in positional]
+    places = {name: place for place, name in enumerate([*positional, *keywords])}
+    node.code, node.object = "INSTANCE", chosen.cls
+    node.size, node.names = len(positional), tuple(keywords)
+    node.parts = [
+        (part, label, key, 0 if key is None else places[key]) for part, label, key, _ in node.parts
+    ]
+
+
 def _in_order(steps: list[Step]) -> list[Step]:
     """Return the fields in the order of dicts: as they are written, then the defaults."""
     return sorted(steps, key=lambda step: step.written is None)
@@ -286,7 +303,9 @@ def _is_leaf(plan: Plan | None) -> bool:
     """Return whether a plan makes objects that can't be changed, so that records may share one."""
     if isinstance(plan, ReadUnion):
         return all(map(_is_leaf, plan.branches))
-    return _is_leaf(plan.plan) if isinstance(plan, ToBranch) else isinstance(plan, ReadLeaf)
+    if isinstance(plan, ToBranch):
+        return _is_leaf(plan.plan)
+    return plan is None or isinstance(plan, (ReadLeaf, ReadNull))
 
 
 # --- annotations ---
@@ -336,6 +355,8 @@ def _collection(made: type, annotation: Any, path: str) -> tuple[Any, type]:
             return Any, made
         if not isinstance(origin, type) or record_type_of(origin) is not None:
             continue
+        if origin is tuple and typing.get_args(each) and typing.get_args(each)[1:] != (...,):
+            continue  # of a fixed length
         if issubclass(made, origin) and not issubclass(origin, (str, bytes)):
             return each, made
         if made is list and origin in COLLECTIONS:
@@ -409,6 +430,13 @@ class AvroReader(Generic[T]):
     TypeError
         The annotations of a class can't be resolved.
 
+    Attributes
+    ----------
+    is_disputed : bool
+        Whether fastavro reads a value with this reader's schema as another Python type: a default
+        of bytes or of a logical type, a logical type that only one schema has, or a promoted
+        number in a union.
+
     Notes
     -----
     Values are those of fastavro: datetime with UTC, date, time, Decimal, UUID, bytes, and str for
@@ -455,7 +483,6 @@ class AvroReader(Generic[T]):
             read = parse_schema(reader, references, may_recurse=True)
         resolution = resolve(written, read)
         self.is_disputed = reader is not None and resolution.is_disputed
-        """Whether fastavro reads a value with this reader's schema as another Python type."""
         annotation = Any if type is dict else type
         self._program = _Compiler().compile(resolution.plan, annotation)
 

@@ -17,7 +17,7 @@ from kafka_native._native.codec_core import Layout
 from kafka_native.codecs.columns import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
 
-__all__ = ["Codec", "FoundSchema", "RecordReader", "Registry"]
+__all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]
 
 DECODERS_MAX = 1000
 """How many decoders of a column are kept."""
@@ -32,17 +32,29 @@ GUID_KEY_BYTES = 17
 class Registry(Protocol):
     """The calls to a schema registry that codecs make. SchemaRegistryClient has them."""
 
-    def get_schema(self, schema_id: int) -> Any:
+    def get_schema(
+        self, schema_id: int, subject_name: str | None = ..., fmt: str | None = ...
+    ) -> Any:
         """Return the schema of an id."""
 
-    def get_schema_by_guid(self, guid: str) -> Any:
+    def get_schema_by_guid(self, guid: str, fmt: str | None = ...) -> Any:
         """Return the schema of a GUID."""
 
-    def get_latest_version(self, subject_name: str) -> Any:
+    def get_latest_version(self, subject_name: str, fmt: str | None = ...) -> Any:
         """Return the latest version of a subject."""
 
-    def get_version(self, subject_name: str, version: int, deleted: bool = ...) -> Any:
+    def get_version(
+        self, subject_name: str, version: Any, deleted: bool = ..., fmt: str | None = ...
+    ) -> Any:
         """Return a version of a subject."""
+
+
+class SchemaOfClient(Protocol):
+    """A Schema of the registry's client."""
+
+    @property
+    def schema_str(self) -> str | None:
+        """The schema in its own language, such as JSON for Avro."""
 
 
 @dataclass(frozen=True)
@@ -73,8 +85,10 @@ class Codec:
 
     schema_type: ClassVar[str]
     """The format, as the registry calls it."""
-    framing: ClassVar[str] = "id"
-    """What stands before a record: a key of ``FRAMINGS``."""
+    registry_framing: ClassVar[str] = "id"
+    """What stands before a record that was written with a registry: a key of ``FRAMINGS``."""
+    text_format: ClassVar[str | None] = None
+    """The ``format`` in which the registry returns schemas."""
 
     def __init__(
         self, registry: Registry | str | None, *, subject: str | None, schema: Any | None
@@ -91,8 +105,8 @@ class Codec:
             registry = self._owned = SchemaRegistryClient({"url": registry})
         if registry is None and schema is None:
             raise ValueError(f"{type(self).__name__} needs a schema registry, or schema=")
-        if subject is not None and (registry is None or schema is not None):
-            raise ValueError("subject= needs a schema registry, and no schema=")
+        if subject is not None and registry is None:
+            raise ValueError("subject= needs a schema registry")
         if inspect.iscoroutinefunction(getattr(registry, "get_schema", None)):
             raise TypeError(
                 "the registry must be a SchemaRegistryClient, also with asyncio: "
@@ -102,6 +116,11 @@ class Codec:
         self._subject = subject
         self._schema = schema
         self._readers: dict[tuple[str, str], RecordReader] = {}
+
+    @property
+    def framing(self) -> str:
+        """What stands before a record: a key of ``FRAMINGS``."""
+        return "none" if self._registry is None else self.registry_framing
 
     def close(self) -> None:
         """Close the registry client that the codec made from a URL."""
@@ -126,10 +145,18 @@ class Codec:
             self._readers[field, subject] = found
         return found
 
-    def decoder(self, writer: FoundSchema, reader: FoundSchema, indexes: bytes) -> ColumnDecoder:
-        """Return the decoder of a writer's schema, with the result of the reader's.
+    def _result_decoder(self, result: FoundSchema) -> ColumnDecoder:
+        """Return the decoder of records that have the schema of the result.
 
-        :param indexes: What follows the schema id in the framing.
+        :raises SchemaError: The schema has no columns.
+        """
+        raise NotImplementedError
+
+    def _decoder_for(
+        self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
+    ) -> ColumnDecoder:
+        """Return the decoder of a framing, with the columns of ``result_decoder``.
+
         :raises SchemaError: The schemas don't resolve.
         """
         raise NotImplementedError
@@ -144,11 +171,13 @@ class Codec:
         )
 
     def _result_schema(self, subject: str) -> FoundSchema:
+        if hasattr(self._schema, "schema_str"):
+            return self._complete(self._schema, "the reader's schema")
         if self._schema is not None:
             return FoundSchema(self._schema, {}, "the reader's schema")
         assert self._registry is not None
         try:
-            registered = self._registry.get_latest_version(subject)
+            registered = self._registry.get_latest_version(subject, self.text_format)
             place = f"{subject} version {registered.version}"
             label = f"the reader's schema id {registered.schema_id} ({place})"
             return self._complete(registered.schema, label)
@@ -162,10 +191,13 @@ class Codec:
         assert self._registry is not None
         schema = schema_of(key)
         if isinstance(schema, int):
-            return self._complete(self._registry.get_schema(schema), f"schema id {schema}")
-        return self._complete(self._registry.get_schema_by_guid(str(schema)), f"schema {schema}")
+            found = self._registry.get_schema(schema, None, self.text_format)
+            return self._complete(found, f"schema id {schema}")
+        found = self._registry.get_schema_by_guid(schema, self.text_format)
+        return self._complete(found, f"schema {schema}")
 
     def _complete(self, schema: Any, label: str) -> FoundSchema:
+        """Return a schema of the registry's client with the schemas that it refers to."""
         kind = schema.schema_type or "AVRO"
         if kind != self.schema_type:
             raise SchemaError(f"it is a schema of type {kind}, not {self.schema_type}")
@@ -174,15 +206,17 @@ class Codec:
         return FoundSchema(schema.schema_str, references, label)
 
     def _add_references(self, schema: Any, found: dict[str, str], seen: set[Any]) -> None:
-        assert self._registry is not None
-        for each in schema.references or ():
+        """Add the texts of referenced schemas, each behind those that it refers to."""
+        for each in getattr(schema, "references", None) or ():
+            if self._registry is None:
+                raise SchemaError("a schema that refers to others needs a schema registry")
             place = each.subject, each.version
             if place in seen:
                 continue
             if len(seen) == REFERENCES_MAX:
                 raise SchemaError(f"it refers to more than {REFERENCES_MAX} schemas")
             seen.add(place)
-            referenced = self._registry.get_version(*place, True).schema
+            referenced = self._registry.get_version(*place, True, self.text_format).schema
             self._add_references(referenced, found, seen)
             found[each.name] = referenced.schema_str or ""
 
@@ -202,14 +236,13 @@ class RecordReader:
         self.field = field
         self._codec = codec
         self._result = result
-        main = codec.decoder(result, result, b"")
-        self.layout: Layout = main.program.layout
+        self._main = codec._result_decoder(result)
+        self.layout: Layout = self._main.program.layout
         self._decoders: dict[bytes, SchemaDecoder] = {}
         self._prepared: dict[bytes, SchemaDecoder] = {}
         self.framing = codec.framing
-        if codec._registry is None:
-            self.framing = "none"
-            self._decoders[b""] = SchemaDecoder(main.program, main.paths)
+        if self.framing == "none":
+            self._decoders[b""] = SchemaDecoder(self._main.program, self._main.paths)
 
     def known(self, key: bytes) -> SchemaDecoder | None:
         """Return the decoder of a framing if it was looked up before."""
@@ -227,8 +260,7 @@ class RecordReader:
         It raises the errors of a registry that doesn't answer.
         """
         try:
-            writer = self._codec.find(key)
-            made = self._codec.decoder(writer, self._result, key[_id_bytes(key) :])
+            made = self._codec._decoder_for(key, self._result, self._main)
             if not made.program.layout.is_equal(self.layout):
                 raise SchemaError("its columns aren't those of the reader's schema")
             decoder = SchemaDecoder(made.program, made.paths)
@@ -278,12 +310,13 @@ class RecordReader:
         )
 
 
-def _id_bytes(key: bytes) -> int:
-    return GUID_KEY_BYTES if key[0] else ID_KEY_BYTES
-
-
 def schema_of(key: bytes) -> int | str:
     """Return the schema id or the GUID of a framing."""
     if key[0]:
         return str(uuid.UUID(bytes=key[1:GUID_KEY_BYTES]))
     return int.from_bytes(key[1:ID_KEY_BYTES], "big")
+
+
+def indexes_of(key: bytes) -> bytes:
+    """Return what follows the schema id or the GUID in a framing."""
+    return key[GUID_KEY_BYTES if key[0] else ID_KEY_BYTES :]

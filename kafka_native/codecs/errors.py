@@ -1,8 +1,8 @@
-"""The errors of decoders."""
+"""The errors of decoders and encoders."""
 
 from __future__ import annotations
 
-__all__ = ["DecodeError", "MessageDecodeError", "SchemaError", "SchemaLookupError"]
+__all__ = ["DecodeError", "EncodeError", "MessageDecodeError", "SchemaError", "SchemaLookupError"]
 
 
 class SchemaError(ValueError):
@@ -98,3 +98,22 @@ class SchemaLookupError(Exception):
 
     The registry's own error is the ``__cause__``. No message is lost: the next call asks again.
     """
+
+
+class EncodeError(ValueError):
+    """A row doesn't fit the schema.
+
+    Attributes
+    ----------
+    row : int
+        The index of the row, counted from the first one of the data.
+    path : str
+        The field, as in `SchemaError`.
+    """
+
+    def __init__(self, problem: str, *, row: int, path: str) -> None:
+        place = f"field {path}" if path else "the record"
+        super().__init__(f"row {row}, {place}: {problem}")
+        self.problem = problem
+        self.row = row
+        self.path = path

@@ -6,7 +6,7 @@ csrc/codecs/protobuf_program.h has the instructions.
 from __future__ import annotations
 
 import struct as packing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,6 +23,7 @@ from kafka_native.codecs.errors import SchemaError
 __all__ = ["ProtobufDecoder"]
 
 Names = Literal["names", "numbers"]
+Recursive = Literal["raise", "bytes"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 Wanted = dict[str, "Wanted | None"]
 """The chosen fields of a message. None: the whole field."""
@@ -111,8 +112,9 @@ class _Message:
 class Compiler:
     """Compiles a message type to columns and instructions."""
 
-    def __init__(self, enums: Names, time_unit: TimeUnit) -> None:
+    def __init__(self, enums: Names, time_unit: TimeUnit, recursive: Recursive = "raise") -> None:
         self._has_names = enums == "names"
+        self._keeps_bytes = recursive == "bytes"
         self._unit, self._unit_ns = UNITS[time_unit]
         self._oneof_count = 0
         self._column_count = 0
@@ -171,7 +173,8 @@ class Compiler:
     ) -> _Message:
         if descriptor.full_name in self._open:
             raise SchemaError(
-                f"the message {descriptor.full_name} contains itself: leave it out with fields=",
+                f"the message {descriptor.full_name} contains itself: leave it out with "
+                'fields=, or keep it encoded with recursive="bytes"',
                 path,
             )
         self._count(path)
@@ -304,6 +307,11 @@ class Compiler:
                 assert value.node is not None
                 message = _Message(path, value.node, [value], is_wrapper=True)
                 return _Field(each.number, path, value.node, "WRAPPER", message=message)
+        if self._keeps_bytes and full_name in self._open and each.type == TYPE_MESSAGE:
+            if wanted is not None:
+                raise SchemaError("a message in itself has no fields to choose", path)
+            node = layout.varying(name, nullable, is_text=False)
+            return _Field(each.number, path, node, "ENCODED")
         message = self._message(each.message_type, name, path, nullable, wanted)
         code = "GROUP" if each.type == TYPE_GROUP else "MESSAGE"
         return _Field(each.number, path, message.node, code, message=message)
@@ -373,20 +381,28 @@ class ProtobufDecoder(ColumnDecoder):
 
     Parameters
     ----------
-    schema : message class, descriptor or bytes
-        A class that protoc has generated, the descriptor of a message, or a serialized
-        ``google.protobuf.FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it.
+    schema : message class, descriptor, bytes or str
+        A class that protoc has generated, the descriptor of a message, a serialized
+        ``google.protobuf.FileDescriptorSet``, as ``protoc --descriptor_set_out`` writes it, or the
+        text of a schema registry's schema: a .proto file, or with ``?format=serialized`` a
+        descriptor in base64.
     message : str or sequence of int, optional
-        The message of a descriptor set: its full name, or the message indexes of the schema
-        registry's framing in the last file. Default: the first message of the last file.
+        The message of a descriptor set or text: its full name, or the message indexes of the
+        registry's framing. Default: the first message of the set's last file, or of the text.
     fields : sequence of str, optional
         Only these fields, as in ``["id", "customer.city"]``. Other fields are skipped, not built.
+    references : dict, optional
+        The texts of the files that a text imports, by the name that it imports. Files of Protobuf
+        and of the registry (``google/protobuf``, ``google/type``, ``confluent``) are known.
     enums : str
         ``"names"``: columns of enums are dictionaries of their names. A number without a name is
         null. ``"numbers"``: they are int32.
     time_unit : str
         The unit of timestamps and durations: ``"ns"`` (default), ``"us"``, ``"ms"`` or ``"s"``.
         Smaller parts are cut off. A time out of the range of the unit is an error of the record.
+    recursive : str
+        A message that contains itself: ``"raise"`` refuses it. ``"bytes"``: the inner message is a
+        binary column of its encoded bytes, for another decoder.
 
     Raises
     ------
@@ -409,8 +425,10 @@ class ProtobufDecoder(ColumnDecoder):
         message: str | Sequence[int] | None = None,
         *,
         fields: Iterable[str] | None = None,
+        references: Mapping[str, str] | None = None,
         enums: Names = "names",
         time_unit: TimeUnit = "ns",
+        recursive: Recursive = "raise",
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
@@ -418,10 +436,12 @@ class ProtobufDecoder(ColumnDecoder):
             raise ValueError(f'enums must be "names" or "numbers", not {enums!r}')
         if time_unit not in UNITS:
             raise ValueError(f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}")
+        if recursive not in ("raise", "bytes"):
+            raise ValueError(f'recursive must be "raise" or "bytes", not {recursive!r}')
         from kafka_native.codecs import _protobuf_files
 
-        descriptor = _protobuf_files.message_of(schema, message)
-        compiler = Compiler(enums, time_unit)
+        descriptor = _protobuf_files.message_of(schema, message, references)
+        compiler = Compiler(enums, time_unit, recursive)
         node = compiler.compile(descriptor, None if fields is None else wanted_of(fields))
         try:
             columns = layout.layout_of(node)

@@ -359,6 +359,21 @@ class AsyncSchemaRegistryClient:
             self._calls.test_compatibility(subject_name, schema, None, normalize, verbose)
         )
 
+    async def explain_compatibility(
+        self,
+        subject_name: str,
+        schema: Schema,
+        version: int | str | None = None,
+        normalize: bool = False,
+    ) -> list[str]:
+        """Return the reasons why a schema isn't compatible with a subject.
+
+        See `SchemaRegistryClient.explain_compatibility` for the parameters and errors.
+        """
+        return await self._transport.run(
+            self._calls.explain_compatibility(subject_name, schema, version, normalize)
+        )
+
     async def set_config(
         self,
         subject_name: str | None = None,

@@ -139,7 +139,7 @@ class ParsedAvro:
         self.schema = schema
         self.name = name
         self._definition = definition
-        self._plans: dict[ParsedAvro | None, AvroReader[Any] | None] = {}
+        self._plans: dict[tuple[ParsedAvro | None, Any], AvroReader[Any] | None] = {}
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
@@ -147,23 +147,29 @@ class ParsedAvro:
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
-    def plan_for(self, reader: ParsedAvro | None) -> AvroReader[Any] | None:
-        """Return the compiled plan for payloads of this schema. None: only fastavro reads them.
+    def plan_for(self, reader: ParsedAvro | None, type: Any = dict) -> AvroReader[Any] | None:
+        """Return the compiled plan for payloads of this schema. None: only fastavro reads dicts.
 
         :param reader: The reader's schema. None: this one.
+        :param type: The class that a record becomes.
+        :raises SchemaError: The schema doesn't fit a class other than dict.
         """
-        reader = None if reader is self else reader
-        if reader not in self._plans:
+        key = None if reader is self else reader, type
+        if key not in self._plans:
             if len(self._plans) >= PLANS_MAX:
                 self._plans.clear()
-            try:
-                target = None if reader is None else reader._definition
-                plan = AvroReader(self._definition, target)
-            except SchemaError:
-                self._plans[reader] = None
-            else:
-                self._plans[reader] = None if plan.is_disputed else plan
-        return self._plans[reader]
+            self._plans[key] = self._compile(*key)
+        return self._plans[key]
+
+    def _compile(self, reader: ParsedAvro | None, type: Any) -> AvroReader[Any] | None:
+        target = None if reader is None else reader._definition
+        if type is not dict:
+            return AvroReader(self._definition, target, type=type)
+        try:
+            plan = AvroReader(self._definition, target)
+        except SchemaError:
+            return None
+        return None if plan.is_disputed else plan
 
     @property
     def expanded(self) -> AvroSchema:
@@ -804,7 +810,11 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         conf: dict[str, Any] | None = None,
         rule_conf: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
+        if type is not dict and (from_dict is not None or return_record_name):
+            raise ValueError("type excludes from_dict and return_record_name")
         if from_dict is not None and not callable(from_dict):
             raise ValueError("from_dict must be callable with (dict, SerializationContext)")
         if not isinstance(return_record_name, bool):
@@ -814,6 +824,7 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         properties.check_empty()
         self._from_dict = from_dict
         self._return_record_name = return_record_name
+        self._type = type
         self._schema = schema_of(schema_str)
         self._init_rules(rule_conf, rule_registry)
 
@@ -825,7 +836,7 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     ) -> Any:
         if writer.is_bytes:
             return payload
-        plan = None if self._return_record_name else writer.plan_for(reader)
+        plan = self._plan(writer, reader)
         if plan is not None:
             try:
                 return plan.read(bytes(payload))
@@ -841,6 +852,31 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         except Exception as error:
             raise SerializationError(self._problem(payload, writer, error)) from error
 
+    def _read_function(
+        self, writer: ParsedAvro, reader: ParsedAvro | None
+    ) -> Callable[[bytes, int], Any] | None:
+        if writer.is_bytes:
+            return lambda data, start: data[start:]
+        plan = self._plan(writer, reader)
+        return None if plan is None else plan.read
+
+    def _plan(self, writer: ParsedAvro, reader: ParsedAvro | None) -> AvroReader[Any] | None:
+        if self._type is dict:
+            return None if self._return_record_name else writer.plan_for(reader)
+        if reader is None:
+            raise SerializationError(f"migration rules need dicts, not {_name_of(self._type)}")
+        try:
+            return writer.plan_for(reader, self._type)
+        except SchemaError as error:
+            raise SerializationError(
+                f"the schema doesn't fit {_name_of(self._type)}: {error}"
+            ) from error
+
+    def _transformer(self, parsed: ParsedAvro) -> FieldTransformer:
+        if self._type is not dict:
+            raise SerializationError(f"domain rules need dicts, not {_name_of(self._type)}")
+        return super()._transformer(parsed)
+
     def _problem(self, payload: bytes, writer: ParsedAvro, error: Exception) -> str:
         path = truncated_path(writer.schema, payload)
         reason = "the payload ends too early" if isinstance(error, EOFError) else str(error)
@@ -852,6 +888,10 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         if ctx is None:
             raise TypeError("from_dict needs a SerializationContext")
         return self._from_dict(value, ctx)
+
+
+def _name_of(type: Any) -> str:
+    return str(getattr(type, "__name__", type))
 
 
 def _unreadable(payload: bytes, path: str | None, reason: str) -> str:
@@ -882,6 +922,9 @@ class AvroDeserializer(_AvroDeserializerSteps, BaseDeserializer):
     :param conf: The configuration.
     :param rule_conf: The configuration of rule executors and actions.
     :param rule_registry: The rule executors and actions. Default: those of the process.
+    :param type: What a record becomes, as in `kafka_native.codecs.AvroReader`: a dataclass, a
+        msgspec.Struct, a NamedTuple or a TypedDict. It excludes ``from_dict``. Domain rules and
+        migration rules need dicts.
     :raises ValueError: The configuration is invalid.
     :raises SerializationError: The schema is invalid.
     """
@@ -895,6 +938,8 @@ class AvroDeserializer(_AvroDeserializerSteps, BaseDeserializer):
         conf: dict[str, Any] | None = None,
         rule_conf: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
         super().__init__(
             schema_registry_client,
@@ -904,6 +949,7 @@ class AvroDeserializer(_AvroDeserializerSteps, BaseDeserializer):
             conf,
             rule_conf,
             rule_registry,
+            type=type,
         )
         run(self._prepare())
 
@@ -1005,9 +1051,12 @@ class _AvroDeserializerSettings(DeserializerSettings[S]):
         rule_config: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
         deserializer_init: Callable[[S], Any] | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
         super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
         self._schema = schema
+        self._type = type
         self._from_dict = from_dict
         self._return_record_name = return_record_name
         self._conf = deserializer_config
@@ -1021,6 +1070,11 @@ class _AvroDeserializerSettings(DeserializerSettings[S]):
     def set_from_dict(self: B, from_dict: FromDict) -> B:
         """Convert dicts with this function of (dict, SerializationContext)."""
         self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_type(self: B, type: Any) -> B:
+        """Make objects of this class instead of dicts."""
+        self._type = type  # type: ignore[attr-defined]
         return self
 
     def set_return_record_name(self: B, return_record_name: bool) -> B:
@@ -1051,6 +1105,7 @@ class AvroDeserializerBuilder(
             self._conf,
             self._rule_conf,
             self._rule_registry,
+            type=self._type,
         )
 
 
@@ -1076,4 +1131,5 @@ class AsyncAvroDeserializerBuilder(
             self._conf,
             self._rule_conf,
             self._rule_registry,
+            type=self._type,
         )

@@ -140,8 +140,26 @@ def _registration(value: Any) -> RegisteredSchema:
     return found
 
 
+def _incompatibilities(value: Any) -> list[str]:
+    """Read the reasons of an incompatible schema; none of a compatible one."""
+    if _flag_named("is_compatible")(value):
+        return []
+    found = _list_of(_text)(value.get("messages") or [])
+    return [_shown(each, MESSAGE_SHOWN_MAX) for each in found] or ["the registry gave no reason"]
+
+
 def _nothing(value: Any) -> None:
     """Accept any answer to a request that only has to succeed."""
+
+
+def _of_compatibility(
+    subject: str, version: int | str | None, normalize: bool, verbose: bool
+) -> str:
+    """Return the path that compares with a version of a subject; None: with all that count."""
+    path = f"compatibility/subjects/{_quoted(subject)}/versions"
+    if version is not None:
+        path += f"/{_quoted(str(version))}"
+    return path + _query(normalize=normalize, verbose=verbose)
 
 
 def _redirected(request: Send, response: Response) -> Send | None:
@@ -594,12 +612,15 @@ class RegistryCalls:
         normalize: bool,
         verbose: bool,
     ) -> Call[bool]:
-        path = f"compatibility/subjects/{_quoted(subject)}/versions"
-        if version is not None:  # else all versions
-            path += f"/{_quoted(str(version))}"
-        path += _query(normalize=normalize, verbose=verbose)
+        path = _of_compatibility(subject, version, normalize, verbose)
         read = _flag_named("is_compatible")
         return self._requests.request("POST", path, read, schema.to_dict())
+
+    def explain_compatibility(
+        self, subject: str, schema: Schema, version: int | str | None, normalize: bool
+    ) -> Call[list[str]]:
+        path = _of_compatibility(subject, version, normalize, verbose=True)
+        return self._requests.request("POST", path, _incompatibilities, schema.to_dict())
 
     def set_config(self, subject: str | None, config: ServerConfig | None) -> Call[dict[str, Any]]:
         if config is None:

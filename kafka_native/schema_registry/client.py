@@ -758,6 +758,41 @@ class SchemaRegistryClient:
             self._calls.test_compatibility(subject_name, schema, None, normalize, verbose)
         )
 
+    def explain_compatibility(
+        self,
+        subject_name: str,
+        schema: Schema,
+        version: int | str | None = None,
+        normalize: bool = False,
+    ) -> list[str]:
+        """Return the reasons why a schema isn't compatible with a subject.
+
+        Parameters
+        ----------
+        subject_name : str
+            The subject.
+        schema : Schema
+            The schema.
+        version : int or str, optional
+            Compare with this version, or with ``"latest"``. Default: with the versions that the
+            subject's compatibility level names.
+        normalize : bool
+            Whether the registry normalizes the schema first.
+
+        Returns
+        -------
+        list[str]
+            The registry's reasons. The list is empty if the schema is compatible.
+
+        Raises
+        ------
+        SchemaRegistryError
+            The registry refused the request or can't be reached.
+        """
+        return self._transport.run(
+            self._calls.explain_compatibility(subject_name, schema, version, normalize)
+        )
+
     def set_config(
         self,
         subject_name: str | None = None,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
+from kafka_native.schema_registry.json_acceptance import acceptor_of
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransform,
@@ -139,6 +140,7 @@ class ParsedJson:
         self.references = references
         self.title = schema.get("title") if isinstance(schema, dict) else None
         self._validator: Any = None
+        self._accepts: Callable[[Any], bool] | None = None
 
     @property
     def resolver(self) -> Any:
@@ -149,9 +151,12 @@ class ParsedJson:
     def check(self, value: JsonMessage) -> None:
         """Raise SerializationError if a value doesn't fit the schema."""
         try:
+            if self._accepts is not None and self._accepts(value):
+                return
             if self._validator is None:
                 class_ = validator_for(self.schema)
                 class_.check_schema(self.schema)
+                self._accepts = acceptor_of(self.schema, class_.VALIDATORS)
                 self._validator = class_(self.schema, registry=self.references)
             error = next(self._validator.iter_errors(value), None)
         except SchemaError as invalid:
@@ -522,6 +527,10 @@ class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
             raise SerializationError(
                 f"the payload of {len(payload)} bytes isn't valid JSON: {error}"
             ) from error
+
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
+        decode = self._json_decode
+        return lambda data, start: decode(data[start:])
 
     def _finished(self, value: Any, reader: ParsedJson, ctx: SerializationContext | None) -> Any:
         if self._validate:

@@ -440,6 +440,7 @@ class AsyncProtobufSerializer(_ProtobufSerializerSteps, AsyncBaseSerializer):
 class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
     _format: ClassVar[str] = "PROTOBUF"
     _text_format: ClassVar[str | None] = "serialized"
+    _has_message_indexes: ClassVar[bool] = True
     _default_conf: ClassVar[dict[str, Any]] = {
         **DeserializerSteps._default_conf,
         "use.deprecated.format": False,
@@ -490,6 +491,10 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
         if writer is not None and reader is None:
             return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
         return message
+
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
+        parse = self._message_class.FromString
+        return lambda data, start: parse(data[start:])
 
     def _migrated(self, value: Any, reader: ParsedProtobuf, schema_id: SchemaId) -> Any:
         latest = GetMessageClass(reader.message_named(self._message_name))()

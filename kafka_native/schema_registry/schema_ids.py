@@ -176,6 +176,25 @@ def _read_varint(payload: io.BytesIO) -> int:
     raise SerializationError("a message index of the payload isn't a 31-bit number")
 
 
+def message_indexes_end(data: bytes, start: int) -> int:
+    """Return where the message indexes end that begin at a position, or 0 if they don't end.
+
+    Only `SchemaId.from_bytes()` checks them.
+    """
+    first = data[start : start + 2]
+    if first[:1] == b"\0":
+        return start + 1
+    if len(first) == 2 and first[0] == 2 and first[1] < 0x80:
+        return start + 2  # one index
+    payload = io.BytesIO(data)
+    payload.seek(start)
+    try:
+        _read_indexes(payload)
+    except SerializationError:
+        return 0
+    return payload.tell()
+
+
 def _read_indexes(payload: io.BytesIO) -> list[int]:
     count = _read_varint(payload)
     if count > MESSAGE_INDEXES_MAX:
@@ -280,14 +299,14 @@ def dual_schema_id_deserializer(
     SerializationError
         The header or the payload has no schema framing.
     """
-    header = _header(ctx)
+    header = schema_id_header(ctx)
     if header is None:
         return schema_id.from_bytes(io.BytesIO(payload))
     schema_id.from_bytes(io.BytesIO(header))
     return io.BytesIO(payload)
 
 
-def _header(ctx: SerializationContext | None) -> bytes | None:
+def schema_id_header(ctx: SerializationContext | None) -> bytes | None:
     """Return the header with the schema's id."""
     if ctx is None or ctx.headers is None:
         return None

@@ -12,20 +12,22 @@ import io
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, NoReturn, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransformer,
-    clear_original_key,
     set_original_key,
 )
 from kafka_native.schema_registry.schema_ids import (
     SchemaId,
     dual_schema_id_deserializer,
+    message_indexes_end,
+    prefix_schema_id_deserializer,
     prefix_schema_id_serializer,
+    schema_id_header,
 )
 from kafka_native.schema_registry.schemas import RegisteredSchema, RuleMode, RulePhase, Schema
 from kafka_native.schema_registry.steps import run as run_steps
@@ -69,7 +71,10 @@ Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
 
 PARSED_SCHEMAS_MAX = 1000
 SUBJECTS_MAX = 1000
+CONVERSIONS_MAX = 1000
 _FRAMING_SIZES = {0: 5, 1: 17}
+_KEY, _VALUE = MessageField.KEY, MessageField.VALUE
+_STRATEGIES = tuple(STRATEGY_TYPE_MAP.values())
 
 
 def run(steps: Steps[T]) -> T:
@@ -155,6 +160,8 @@ class BaseSerde:
     _associated_strategy: ClassVar[Callable[[], Any]] = AssociatedNameStrategy
 
     _parses_own_schema: ClassVar[bool] = True
+    _awaits_registry: ClassVar[bool] = False
+    """Whether the calls of the registry's client are awaited."""
 
     _registry: Any
     _schema: Schema | None
@@ -184,6 +191,10 @@ class BaseSerde:
         self._strategy_takes_client = isinstance(
             self._subject_name_func, AssociatedNameStrategy | AsyncAssociatedNameStrategy
         )
+        self._has_fixed_subjects = (
+            self._strategy_takes_client or self._subject_name_func in _STRATEGIES
+        )
+        """Whether messages of the same topic and schema have the same subject."""
 
     def _strategy_of(self, function: Any, type_: Any) -> Callable[..., Any]:
         if function is not None:
@@ -256,28 +267,36 @@ class BaseSerde:
         name = yield partial(self._subject_name_func, *arguments)
         return name
 
-    def _pinned_schema(self, subject: str | None) -> Steps[RegisteredSchema | None]:
-        """Return the registered schema that the configuration chooses, or None."""
+    def _latest_call(self, subject: str | None) -> Callable[[], Any] | None:
+        """Return the call for the latest schema that the configuration chooses, or None."""
         client, format_ = self._registry, self._text_format
         if client is None or not subject:
             return None
-        call: Callable[[], Any]
-        if self._use_schema_id is not None:
-            schema = yield partial(client.get_schema, self._use_schema_id, subject, format_)
-            call = partial(
-                client.lookup_schema, subject, schema, normalize_schemas=False, deleted=True
-            )
-        elif self._use_latest_with_metadata is not None:
-            call = partial(
+        if self._use_latest_with_metadata is not None:
+            return partial(
                 client.get_latest_with_metadata,
                 subject,
                 self._use_latest_with_metadata,
                 deleted=True,
                 fmt=format_,
             )
-        elif self._use_latest_version:
-            call = partial(client.get_latest_version, subject, format_)
+        if self._use_latest_version:
+            return partial(client.get_latest_version, subject, format_)
+        return None
+
+    def _pinned_schema(self, subject: str | None) -> Steps[RegisteredSchema | None]:
+        """Return the registered schema that the configuration chooses, or None."""
+        client, format_ = self._registry, self._text_format
+        if client is None or not subject:
+            return None
+        if self._use_schema_id is None:
+            call = self._latest_call(subject)
         else:
+            schema = yield partial(client.get_schema, self._use_schema_id, subject, format_)
+            call = partial(
+                client.lookup_schema, subject, schema, normalize_schemas=False, deleted=True
+            )
+        if call is None:
             return None
         registered: RegisteredSchema = yield call
         return registered
@@ -308,12 +327,17 @@ class BaseSerde:
         return self._registry if owned else None
 
 
+def _place_of(ctx: SerializationContext | None) -> tuple[str | None, bool] | None:
+    """Return the topic, and whether the field is the key. None: the field is another one."""
+    if ctx is None:
+        return None, False
+    is_key = ctx.field == _KEY
+    return (ctx.topic, is_key) if is_key or ctx.field == _VALUE else None
+
+
 def remember_key(ctx: SerializationContext | None, key: Any) -> None:
     """Keep the key for the rules of the value of the same message."""
-    if ctx is not None and ctx.field == MessageField.KEY:
-        set_original_key(key)
-    else:
-        clear_original_key()
+    set_original_key(key if ctx is not None and ctx.field == _KEY else None)
 
 
 class SerializerSteps(BaseSerde):
@@ -343,6 +367,8 @@ class SerializerSteps(BaseSerde):
             raise ValueError("cannot enable both use.latest.version and auto.register.schemas")
         self._schema_id_serializer = properties.take_callable("schema.id.serializer")
         self._schema_ids: LruCache[str, SchemaId] = LruCache(SUBJECTS_MAX)
+        self._subjects: dict[tuple[str | None, bool, str | None], tuple[str, SchemaId]] = {}
+        """The subject and the schema of a topic, a field and a record name."""
         self._init_validation(properties)
 
     def _init_validation(self, properties: Properties) -> None:
@@ -453,12 +479,46 @@ class SerializerSteps(BaseSerde):
         if pinned is None:
             schema_id = yield from self._registered_id(subject, ctx)
             parsed = self._own
+            self._keep_subject(ctx, record_name, subject, schema_id)
         else:
             parsed = yield from self._parsed_schema(pinned.schema)
             schema_id = self._schema_id_of(pinned, parsed)
         payload = self._payload(obj, ctx, subject, schema_id, parsed, pinned)
         framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
         return framed
+
+    def _keep_subject(
+        self,
+        ctx: SerializationContext | None,
+        record_name: str | None,
+        subject: str,
+        schema_id: SchemaId,
+    ) -> None:
+        """Keep what the registry said about a topic, if it is the same for the next object."""
+        place = _place_of(ctx)
+        if self._has_fixed_subjects and place is not None:
+            if len(self._subjects) >= SUBJECTS_MAX:
+                self._subjects = {}
+            self._subjects[place[0], place[1], record_name] = subject, schema_id
+
+    def _known_bytes(self, obj: Any, ctx: SerializationContext | None) -> bytes | None:
+        """Return the bytes of an object if its subject is known, or else None."""
+        place = _place_of(ctx)
+        if obj is None or place is None or not self._subjects:
+            return None
+        try:
+            known = self._subjects.get((*place, self._record_name(obj)))
+        except SerializationError:
+            return None  # the steps report it
+        if known is None:
+            return None
+        subject, schema_id = known
+        try:
+            payload = self._payload(obj, ctx, subject, schema_id, self._own, None)
+            framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
+            return framed
+        finally:
+            remember_key(ctx, obj)
 
     def _payload(
         self,
@@ -494,8 +554,30 @@ class SerializerSteps(BaseSerde):
         return partial(run_for, pinned.schema)
 
 
+class _Conversion(NamedTuple):
+    """What a deserializer does with the payloads of one schema in one topic."""
+
+    read: Callable[[bytes, int], Any]
+    """Returns the object of a payload that begins at a position."""
+    reader: Any
+    """The parsed schema of the reader."""
+    schema_id: SchemaId
+    latest: RegisteredSchema | None
+    """The latest version, if the reader has to be this one."""
+    latest_call: Callable[[], Any] | None
+
+
+UNKNOWN: Final = object()
+"""Stands for the object of data that needs the steps."""
+
+
 class DeserializerSteps(BaseSerde):
-    """The steps of a deserializer, whether it awaits the registry or not."""
+    """The steps of a deserializer, whether it awaits the registry or not.
+
+    The steps ask the registry's client about each message. After the first message of a schema in a
+    topic, nothing of this can change, unless rules or a function of yours decide, or the subject
+    has another latest version. So the deserializer keeps a conversion for the next ones.
+    """
 
     _default_conf: ClassVar[dict[str, Any]] = {
         "use.latest.version": False,
@@ -506,9 +588,17 @@ class DeserializerSteps(BaseSerde):
         "schema.id.deserializer": dual_schema_id_deserializer,
     }
 
+    _has_message_indexes: ClassVar[bool] = False
+    """Whether Protobuf's message indexes follow the schema's id."""
+
     def _init_deserializer(self, client: Any, properties: Properties) -> None:
         self._init_common(client, properties)
         self._schema_id_deserializer = properties.take_callable("schema.id.deserializer")
+        self._reads_id_header = self._schema_id_deserializer is dual_schema_id_deserializer
+        self._keeps_conversions = self._has_fixed_subjects and (
+            self._reads_id_header or self._schema_id_deserializer is prefix_schema_id_deserializer
+        )
+        self._conversions: dict[tuple[str | None, bool, bytes], _Conversion] = {}
 
     def _record_name_of(self, parsed: Any, schema_id: SchemaId) -> str | None:
         """Return the record name of the writer's schema."""
@@ -522,6 +612,13 @@ class DeserializerSteps(BaseSerde):
         """
         raise NotImplementedError
 
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
+        """Return a function that does what `_decode()` does, for a payload at a position.
+
+        It may raise any exception: the steps report the problem. None: there is no such function.
+        """
+        raise NotImplementedError
+
     def _migrated(self, value: Any, reader: Any, schema_id: SchemaId) -> Any:
         """Return the object for what migration rules have made."""
         return value
@@ -529,6 +626,82 @@ class DeserializerSteps(BaseSerde):
     def _finished(self, value: Any, reader: Any, ctx: SerializationContext | None) -> Any:
         """Return the object for your program: checked, and converted by your function."""
         return value
+
+    def _framing(
+        self, data: bytes, ctx: SerializationContext | None
+    ) -> tuple[tuple[str | None, bool, bytes], int] | None:
+        """Return the key of the conversion for data, and where the payload begins.
+
+        None: only the steps can read the framing.
+        """
+        place = _place_of(ctx)
+        if place is None:
+            return None
+        if self._reads_id_header and ctx is not None and ctx.headers:
+            try:
+                header = schema_id_header(ctx)
+            except SerializationError:
+                return None
+            if header is not None:
+                return ((*place, header), 0) if type(header) is bytes else None
+        size = _FRAMING_SIZES.get(data[0], 0) if data else 0
+        if self._has_message_indexes and size:
+            size = message_indexes_end(data, size)
+        return ((*place, data[:size]), size) if size else None
+
+    def _known_object(self, data: bytes | None, ctx: SerializationContext | None) -> Any:
+        """Return the object of data if there is a conversion for it, or else UNKNOWN."""
+        if type(data) is not bytes or not self._conversions:
+            return UNKNOWN
+        framing = self._framing(data, ctx)
+        conversion = self._conversions.get(framing[0]) if framing is not None else None
+        if framing is None or conversion is None:
+            return UNKNOWN
+        try:
+            if conversion.latest_call is not None and not self._is_current(conversion):
+                return UNKNOWN
+            try:
+                value = conversion.read(data, framing[1])
+            except Exception:
+                return UNKNOWN  # the steps report the problem
+            return self._finished(value, conversion.reader, ctx)
+        except SerializationError as error:
+            self._raise_with_context(error, ctx, conversion.schema_id)
+        finally:
+            remember_key(ctx, data)
+
+    def _is_current(self, conversion: _Conversion) -> bool:
+        """Return whether the reader's schema is still the latest one."""
+        call = conversion.latest_call
+        assert call is not None
+        return not self._awaits_registry and call() is conversion.latest
+
+    def _keep_conversion(
+        self,
+        data: bytes,
+        ctx: SerializationContext | None,
+        schema_id: SchemaId,
+        writer: tuple[Schema | None, Any],
+        reader: tuple[Schema | None, Any],
+        latest: RegisteredSchema | None = None,
+        subject: str | None = None,
+    ) -> None:
+        """Keep a conversion if it is the same for the next message. A schema is with its form."""
+        if not self._keeps_conversions or type(data) is not bytes:
+            return
+        if any(each is not None and each.rule_set is not None for each in (writer[0], reader[0])):
+            return
+        framing = self._framing(data, ctx)
+        try:
+            read = self._read_function(writer[1], reader[1])
+        except SerializationError:
+            return  # decoding reports it, with the topic
+        if framing is None or read is None:
+            return
+        if len(self._conversions) >= CONVERSIONS_MAX:
+            self._conversions = {}
+        call = self._latest_call(subject)
+        self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id, latest, call)
 
     def _unframed(self, data: bytes, ctx: SerializationContext | None) -> tuple[SchemaId, bytes]:
         """Split data into the schema's id and the payload."""
@@ -608,6 +781,7 @@ class DeserializerSteps(BaseSerde):
             own = None
             if self._schema is not None:
                 own = yield from self._parsed_schema(self._schema)
+            self._keep_conversion(data, ctx, schema_id, (None, own), (None, own))
             return self._converted(payload, own, own, schema_id, ctx)
         subject = None
         if ctx is not None:
@@ -627,9 +801,11 @@ class DeserializerSteps(BaseSerde):
             reader = latest.schema
             migrations = yield from self._migrations(subject, writer, latest)
         parsed_reader = yield from self._parsed_for(reader, ctx, schema_id)
+        schemas = (writer, parsed_writer), (reader, parsed_reader)
+        if not migrations:
+            self._keep_conversion(data, ctx, schema_id, *schemas, latest, subject)
         if ctx is None or subject is None:
             return self._converted(payload, parsed_writer, parsed_reader, schema_id, ctx)
-        schemas = (writer, parsed_writer), (reader, parsed_reader)
         return self._through_rules(data, payload, schema_id, ctx, subject, *schemas, migrations)
 
     def _parsed_for(
@@ -689,7 +865,7 @@ class DeserializerSteps(BaseSerde):
             for mode, source, target in migrations:
                 value = rules(mode, source, target, RulePhase.MIGRATION, value)
             value = self._migrated(value, reader[1], schema_id)
-        if reader[0].rule_set is not None:
+        if reader[0].rule_set is not None and reader[0].rule_set.domain_rules:
             domain = partial(rules, RuleMode.READ, None, reader[0], RulePhase.DOMAIN)
             tags, transformer = self._inline_tags(reader[1]), self._transformer(reader[1])
             value = domain(value, tags, transformer, data)
@@ -744,6 +920,7 @@ class _AsyncLifecycle(BaseSerde):
     """Awaiting the constructor, and closing, with asyncio."""
 
     _associated_strategy: ClassVar[Callable[[], Any]] = AsyncAssociatedNameStrategy
+    _awaits_registry: ClassVar[bool] = True
 
     def __await__(self: S) -> Generator[Any, None, S]:
         """Parse the schema, then return this object."""
@@ -777,7 +954,8 @@ class BaseSerializer(SerializerSteps, _SyncLifecycle, Serializer):
             field, the schema's id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return run(self._serialize(obj, ctx))
+        known = self._known_bytes(obj, ctx)
+        return run(self._serialize(obj, ctx)) if known is None else known
 
 
 class AsyncBaseSerializer(SerializerSteps, _AsyncLifecycle, Serializer):
@@ -794,7 +972,8 @@ class AsyncBaseSerializer(SerializerSteps, _AsyncLifecycle, Serializer):
             field, the schema's id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return await run_async(self._serialize(obj, ctx))
+        known = self._known_bytes(obj, ctx)
+        return await run_async(self._serialize(obj, ctx)) if known is None else known
 
 
 class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):
@@ -810,7 +989,8 @@ class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):
             id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return run(self._deserialize(data, ctx))
+        value = self._known_object(data, ctx)
+        return run(self._deserialize(data, ctx)) if value is UNKNOWN else value
 
 
 class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
@@ -826,4 +1006,5 @@ class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
             id and the path.
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
-        return await run_async(self._deserialize(data, ctx))
+        value = self._known_object(data, ctx)
+        return await run_async(self._deserialize(data, ctx)) if value is UNKNOWN else value

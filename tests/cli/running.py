@@ -13,16 +13,18 @@ from click.testing import CliRunner, Result
 
 from kafka_native.cli.app import PROGRAM as PROGRAM_NAME
 from kafka_native.cli.app import cli
-from kafka_native.cli.connection import ENVIRONMENT
+from kafka_native.cli.connection import ENVIRONMENT, REGISTRY_ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
+VARIABLES = (*ENVIRONMENT, REGISTRY_ENVIRONMENT, "KAFKA_NATIVE_CONFIG")
+"""The variables that select a cluster, a registry or a file."""
 PROGRAM = [sys.executable, "-m", "kafka_native.cli"]
 
 
 def environment(**more: str) -> dict[str, str]:
     """Return this process's environment without the variables that select a cluster or a file."""
     found = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": "/nowhere", "NO_COLOR": "1"}
-    for name in (*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"):
+    for name in VARIABLES:
         found.pop(name, None)
     return {**found, **more}
 
@@ -34,7 +36,7 @@ def properties(*pairs: str) -> list[str]:
 
 def invoke(*arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Result:
     """Run a command in this process, and return its result."""
-    unset: dict[str, str | None] = dict.fromkeys((*ENVIRONMENT, "KAFKA_NATIVE_CONFIG"))
+    unset: dict[str, str | None] = dict.fromkeys(VARIABLES)
     variables = {**unset, "XDG_CONFIG_HOME": "/nowhere", **(env or {})}
     return CliRunner().invoke(
         cli, list(arguments), input=stdin, env=variables, prog_name=PROGRAM_NAME

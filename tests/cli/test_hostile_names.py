@@ -31,6 +31,7 @@ from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse, TaskIds
 from kafka_native.terminal import lines, output
 from kafka_native.terminal.progress import CleanTextColumn
+from tests.cli import test_schemas
 from tests.cli.running import ROOT, environment, invoke
 from tests.cli.terminal import terminal
 from tests.hostile import COLOURS, ESCAPED_MARKS, MARKS, check, unprintable
@@ -253,6 +254,8 @@ OTHER_COMMANDS: dict[str, list[str]] = {
 
 WITHOUT_NAMES = {"completion", "mock", "perf all"}
 """Commands that get no names."""
+WITHOUT_CLUSTER = set(test_schemas.COMMANDS)
+"""Commands of a schema registry, which have their own test."""
 
 
 def leaves(command: click.Command, path: str) -> list[str]:
@@ -269,7 +272,7 @@ def leaves(command: click.Command, path: str) -> list[str]:
 
 def test_every_command_is_tried() -> None:
     everything = {leaf for name in COMMANDS for leaf in leaves(find(name), name)}
-    assert everything == {*LISTINGS, *OTHER_COMMANDS, *WITHOUT_NAMES}
+    assert everything == {*LISTINGS, *OTHER_COMMANDS, *WITHOUT_NAMES, *WITHOUT_CLUSTER}
 
 
 def run(cluster: MockCluster, name: str, *more: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from kafka_native import Producer
 from kafka_native.cli.app import cli
 from kafka_native.mock import MockCluster
+from tests.cli import test_schemas
 from tests.cli.running import invoke, started
 from tests.waiting import WAIT_S
 
@@ -57,6 +58,8 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "users list": (),
     "users set": ("alice", "--password-stdin"),
 }
+ELSEWHERE = {"mock", *test_schemas.COMMANDS}
+"""Commands without a cluster, which have their own tests."""
 INPUT = {"produce": b'{"value": "x"}\n', "users set": b"secret\n"}
 
 
@@ -73,7 +76,7 @@ def all_commands(command: click.Command = cli, name: str = "") -> Iterator[str]:
 
 
 def test_every_command_is_listed() -> None:
-    assert {*COMMANDS, *SHELL_COMMANDS, "mock"} == set(all_commands())
+    assert {*COMMANDS, *SHELL_COMMANDS, *ELSEWHERE} == set(all_commands())
 
 
 @pytest.fixture

@@ -61,25 +61,27 @@ class FakeRegistry:
         self.subjects.setdefault(subject, []).append(schema_id)
         return schema_id
 
-    def get_schema(self, schema_id: int) -> Schema:
+    def get_schema(
+        self, schema_id: int, subject_name: str | None = None, fmt: str | None = None
+    ) -> Schema:
         self.asked.append(schema_id)
         self.hook()
         if schema_id not in self.schemas:
             raise NoSuchSchema(f"there is no schema {schema_id}")
         return self.schemas[schema_id]
 
-    def get_schema_by_guid(self, guid: str) -> Schema:
+    def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Schema:
         self.asked.append(guid)
         found = [number for number in self.schemas if guid_of(number) == guid]
         return self.schemas[found[0]]
 
-    def get_latest_version(self, subject_name: str) -> RegisteredSchema:
+    def get_latest_version(self, subject_name: str, fmt: str | None = None) -> RegisteredSchema:
         self.asked.append(subject_name)
         self.hook()
         return self.get_version(subject_name, len(self.subjects[subject_name]))
 
     def get_version(
-        self, subject_name: str, version: int, deleted: bool = False
+        self, subject_name: str, version: int, deleted: bool = False, fmt: str | None = None
     ) -> RegisteredSchema:
         number = self.subjects[subject_name][version - 1]
         return RegisteredSchema(subject_name, version, number, None, self.schemas[number])

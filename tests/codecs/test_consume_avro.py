@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from kafka_native import OFFSET_BEGINNING, Consumer, TopicPartition
+from kafka_native import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from kafka_native._native.arrow_consumer import take_columns
 from kafka_native.arrow import ColumnRequest, Decode
 from kafka_native.codecs import Avro, SchemaError
@@ -168,6 +168,33 @@ def test_schemas_that_refer_to_others(topic: Topic, registry: FakeRegistry) -> N
     with topic.consumer() as consumer:
         batch = consumer.consume_arrow(2, WAIT_S, columns=VALUE, value=Avro(registry))
     assert values_of(batch) == [{"id": 1, "city": {"zip": "z"}}, {"id": 2, "city": {"zip": "y"}}]
+
+
+def test_what_produce_arrow_has_sent(topic: Topic) -> None:
+    table = pa.table({"id": [1, 2], "name": ["a", None], "tags": [["x", "y"], []]})
+    with MockSchemaRegistry() as registry:
+        codec = Avro(registry.url)
+        with Producer({"bootstrap.servers": topic.cluster.bootstrap_servers}) as producer:
+            producer.produce_arrow(topic.name, table, value=codec)
+        with topic.consumer() as consumer:
+            batch = consumer.consume_arrow(2, WAIT_S, columns=VALUE, value=codec, flatten=True)
+        codec.close()
+    assert table_of(batch).to_pylist() == table.to_pylist()
+
+
+def test_a_schema_of_the_registrys_client(topic: Topic, registry: FakeRegistry) -> None:
+    registry.add(CITY["type"], "city")
+    whole = record(ID, CITY)
+    number = registry.add(whole)
+    topic.produce(encoded(whole, number, id=1, city={"zip": "z", "size": 3}))
+    text = json.dumps(record({"name": "city", "type": "City"}))
+    wanted = Schema(text, "AVRO", [reference("City", "city")])
+    with topic.consumer() as consumer:
+        codec = Avro(registry, schema=wanted)
+        batch = consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=codec)
+        assert values_of(batch) == [{"city": {"zip": "z", "size": 3}}]
+        with pytest.raises(SchemaError, match="refers to others needs a schema registry"):
+            consumer.consume_arrow(1, 0, value=Avro(schema=wanted))
 
 
 # --- flat columns ---
@@ -419,7 +446,6 @@ def test_bad_codecs(registry: FakeRegistry) -> None:
         ({}, ValueError, "needs a schema registry, or schema="),
         ({"subject": "s"}, ValueError, "needs a schema registry"),
         ({"subject": "s", "schema": ORDER}, ValueError, "subject= needs"),
-        ({"registry": registry, "subject": "s", "schema": ORDER}, ValueError, "no schema="),
         ({"schema": ORDER, "fields": "id"}, TypeError, "not one str"),
     ]:
         with pytest.raises(error, match=text):

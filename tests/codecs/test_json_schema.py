@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import decimal
 import json
 from typing import Any
 
@@ -134,6 +136,59 @@ def test_types_of_kafka_connect(schema: dict[str, Any], kind: pa.DataType) -> No
     assert type_for(nullable) == pa.field("f", kind, True)
 
 
+def connect_decimal(kind: str, scale: int | str, **parameters: str) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "title": f"{CONNECT_DATA}Decimal",
+        "connect.type": "bytes",
+        "connect.version": 1,
+        "connect.parameters": {"scale": str(scale), **parameters},
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('"AA=="', "0"),
+        ('""', "0"),
+        ('"AJY="', "1.50"),
+        ('"/2o="', "-1.50"),
+        ('"gA=="', "-1.28"),
+        ('"f///////////////"', "396140812571321687967719751.67"),
+        (f'"{base64.b64encode((10**38 - 1).to_bytes(16, "big")).decode()}"', "9" * 36 + ".99"),
+        (f'"{base64.b64encode((1 - 10**38).to_bytes(40, "big", signed=True)).decode()}"', "-" + "9" * 36 + ".99"),
+        (f'"{base64.b64encode((10**38).to_bytes(16, "big")).decode()}"', None),
+        (f'"{base64.b64encode((-10**38).to_bytes(20, "big", signed=True)).decode()}"', None),
+        (f'"{base64.b64encode((2**260).to_bytes(40, "big")).decode()}"', None),
+        (f'"{base64.b64encode((2**255).to_bytes(33, "big")).decode()}"', None),
+        ('"A"', None),
+        ("1.5", None),
+    ],
+)  # fmt: skip
+def test_decimals_of_kafka_connect(text: str, value: str | None) -> None:
+    decoder = JsonDecoder({"properties": {"d": connect_decimal("string", 2)}})
+    column = decoder.decode([b'{"d":%s}' % text.encode()], on_error="null")
+    assert [error.path for error in column.errors] == ([] if value else ["d"])
+    expected = None if value is None else {"d": decimal.Decimal(value)}
+    assert pa.array(column).to_pylist() == [expected]
+
+
+def test_types_of_decimals_of_kafka_connect() -> None:
+    assert type_for(connect_decimal("number", 2)).type == pa.decimal128(38, 2)
+    assert type_for(connect_decimal("string", -3)).type == pa.decimal128(38, -3)
+    precise = {"connect.decimal.precision": "50"}
+    assert type_for(connect_decimal("string", 4, **precise)).type == pa.decimal256(50, 4)
+    too_many = {"connect.decimal.precision": "77"}
+    assert type_for(connect_decimal("number", 1, **too_many)).type == pa.float64()
+    assert type_for(connect_decimal("number", "two")).type == pa.float64()
+    wide = JsonDecoder(connect_decimal("string", 0, **{"connect.decimal.precision": "76"}))
+    for number in (-(10**76) + 1, 10**76 - 1, -(2**248), 2**128, -1):
+        text = base64.b64encode(number.to_bytes(32, "big", signed=True))
+        assert pa.array(wide.decode([b'"' + text + b'"'])).to_pylist() == [decimal.Decimal(number)]
+    number = JsonDecoder(connect_decimal("number", 2))
+    assert pa.array(number.decode([b"12.5"])).to_pylist() == [decimal.Decimal("12.50")]
+
+
 def test_records_of_kafka_connect() -> None:
     schema = {
         "type": "object",
@@ -235,6 +290,7 @@ def test_a_type_that_contains_itself_becomes_text_below() -> None:
     [
         ("{", "isn't JSON", ""),
         (b"\xff", "isn't JSON", ""),
+        ("[" * 100_000, "isn't JSON", ""),
         ("[]", "an object or a boolean", ""),
         (5, "an object or a boolean", ""),
         ({"properties": {"a": 1}}, "an object or a boolean", "a"),
@@ -242,6 +298,8 @@ def test_a_type_that_contains_itself_becomes_text_below() -> None:
         ({"properties": {"a": {"$ref": "other.json"}}}, "leads nowhere", "a"),
         ({"properties": {"a": {"$ref": "#nowhere"}}}, "leads nowhere", "a"),
         ({"properties": {"a": {"$ref": 1}}}, "isn't a string", "a"),
+        ({"$id": "http://a.org/", "$ref": "http://["}, "is malformed", ""),
+        ({"$id": "http://a.org/", "items": {"$id": "http://["}}, "is malformed", ""),
         ({"properties": {"a": {"items": {"type": "text"}}}}, "no type 'text'", "a[]"),
         ({"properties": {"a": {"anyOf": []}}}, "list of schemas", "a"),
         ({"properties": {"a": {"allOf": {}}}}, "list of schemas", "a"),

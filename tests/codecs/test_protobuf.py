@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import struct
+import subprocess
+import sys
+import threading
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +21,7 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError
+from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError, _protobuf_files
 from tests.codecs import protobuf_schemas as schemas
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -253,6 +257,122 @@ def test_a_class_a_descriptor_and_a_descriptor_set() -> None:
         ProtobufDecoder(any_pb2.Any, "google.protobuf.Any")
     with pytest.raises(TypeError, match="not int"):
         ProtobufDecoder(5)
+
+
+PROTO = """
+syntax = "proto3";
+package shop;
+import "google/protobuf/timestamp.proto";
+import "confluent/meta.proto";
+import "money.proto";
+
+message Order {
+  option (confluent.message_meta).doc = "an order";
+  enum State { NEW = 0; PAID = 1; }
+  int64 id = 1 [(confluent.field_meta).tags = "PII"];
+  State state = 2;
+  Price price = 3;
+  map<string, common.Money> fees = 4;
+  google.protobuf.Timestamp at = 5;
+  oneof note { string text = 6; bytes raw = 7; }
+  optional int32 count = 8;
+  message Line { string sku = 1; }
+  repeated Line lines = 9;
+}
+message Price { common.Money money = 1; }
+"""
+MONEY = 'syntax = "proto3"; package common; message Money { int64 cents = 1; }'
+
+
+def test_the_text_of_a_registrys_schema() -> None:
+    data = (
+        b"\x08\x07\x10\x01"
+        + delimited(3, delimited(1, b"\x08\x05"))
+        + delimited(4, delimited(1, b"vat") + delimited(2, b"\x08\x13"))
+        + delimited(6, b"hi")
+        + delimited(9, delimited(1, b"A1"))
+    )
+    expected = {
+        "id": 7,
+        "state": "PAID",
+        "price": {"money": {"cents": 5}},
+        "fees": [("vat", {"cents": 19})],
+        "at": None,
+        "text": "hi",
+        "raw": None,
+        "count": None,
+        "lines": [{"sku": "A1"}],
+    }
+    assert read(ProtobufDecoder(PROTO, references={"money.proto": MONEY}), data) == expected
+    pool = _protobuf_files.pool_of(
+        _protobuf_files.read_file("default", PROTO),
+        {"money.proto": _protobuf_files.read_file("money.proto", MONEY)},
+    )
+    serialized = base64.b64encode(pool.FindFileByName("default").serialized_pb).decode()
+    again = ProtobufDecoder(serialized, [0], references={"money.proto": MONEY})
+    assert read(again, data) == expected
+    line = ProtobufDecoder(PROTO, "shop.Order.Line", references={"money.proto": MONEY})
+    assert read(line, delimited(1, b"A1")) == {"sku": "A1"}
+
+
+def test_the_text_of_a_schema_with_defaults_and_groups() -> None:
+    text = """
+message M {
+  optional group G = 1 { optional int32 x = 1; repeated group H = 2 { required string y = 1; } }
+  extensions 100 to 200;
+  optional float f = 3 [default = -inf];
+  optional bytes raw = 4 [default = "\\001" '\\xff'];
+  optional E e = 5 [default = TWO];
+  enum E { option allow_alias = true; ONE = 1; TWO = 2; UNO = 1; }
+}
+extend M { optional int32 more = 100; }
+"""
+    decoder = ProtobufDecoder(text)
+    defaults = {"f": float("-inf"), "raw": b"\x01\xff", "e": "TWO"}
+    assert read(decoder, b"") == {"g": None, **defaults}
+    group = b"\x0b\x08\x01\x13\x0a\x01y\x14\x0c"
+    data = group + b"\xa0\x06\x05" + b"\x28\x01"
+    assert read(decoder, data) == {"g": {"x": 1, "h": [{"y": "y"}]}, **defaults, "e": "ONE"}
+
+
+def test_the_text_of_a_schema_of_an_edition() -> None:
+    text = """
+edition = "2023";
+option features.field_presence = IMPLICIT;
+enum Closed { option features.enum_type = CLOSED; A = 0; B = 1; }
+message M {
+  int32 a = 1;
+  int32 b = 2 [features.field_presence = EXPLICIT, default = 5];
+  string s = 3 [features.field_presence = LEGACY_REQUIRED];
+  I i = 4 [features.message_encoding = DELIMITED];
+  Closed c = 5 [features.field_presence = EXPLICIT];
+  repeated int32 r = 6 [features.repeated_field_encoding = EXPANDED];
+}
+message I { int32 x = 1; }
+"""
+    decoder = ProtobufDecoder(text)
+    data = b"\x1a\x01z" + b"\x23\x08\x05\x24" + b"\x28\x07" + b"\x30\x01\x32\x02\x02\x03"
+    expected = {"a": 0, "b": 5, "s": "z", "i": {"x": 5}, "c": None, "r": [1, 2, 3]}
+    assert read(decoder, data) == expected
+    with pytest.raises(DecodeError, match="field s, byte 0: a required field is missing"):
+        decoder.decode([b""])
+
+
+@pytest.mark.parametrize(
+    ("text", "references", "problem"),
+    [
+        (PROTO, None, "imports money.proto, which is not among its references"),
+        ("message {", None, "the Protobuf schema default is malformed: expected a name"),
+        (PROTO, {"money.proto": "?"}, "the Protobuf schema money.proto is malformed: line 1"),
+        ("message M { X x = 1; }", None, "the Protobuf schema is invalid"),
+        ("", None, "point at no message"),
+    ],
+)
+def test_a_bad_text_is_refused(text: str, references: Any, problem: str) -> None:
+    with pytest.raises(SchemaError, match=problem):
+        ProtobufDecoder(text, references=references)
+    with pytest.raises(TypeError, match="only the text of a schema has references"):
+        ProtobufDecoder(any_pb2.Any, references={})
 
 
 def test_message_indexes_choose_a_message() -> None:
@@ -528,6 +648,59 @@ def test_a_message_in_itself_can_be_left_out() -> None:
     assert read(ProtobufDecoder(schema, fields=["value"]), data) == {"value": 7}
 
 
+def test_a_message_in_itself_can_stay_encoded() -> None:
+    tree = (
+        "Tree",
+        [("value", 1, "int32"), ("left", 2, ".p.Tree"), ("more", 3, ".p.Tree", "repeated")],
+    )
+    schema = set_of(file_of("proto3", tree))
+    decoder = ProtobufDecoder(schema, recursive="bytes")
+    leaf, again = b"\x08\x08", b"\x08\x09"
+    data = b"\x08\x07" + delimited(2, leaf) + delimited(3, leaf) + delimited(3, b"")
+    assert read(decoder, b"") == {"value": 0, "left": None, "more": []}
+    assert read(decoder, data) == {"value": 7, "left": leaf, "more": [leaf, b""]}
+    # pieces of a message in a row mean the same as the merged message
+    merged = read(decoder, data + delimited(2, again))["left"]
+    assert read(decoder, merged)["value"] == 9
+    with pytest.raises(SchemaError, match="no fields to choose"):
+        ProtobufDecoder(schema, recursive="bytes", fields=["left.value"])
+    entry_value = map_decoder("string", ".p.M", recursive="bytes")
+    assert read(entry_value, delimited(1, b"")) == {"m": [("", b"")]}
+
+
+def test_many_threads_use_one_decoder() -> None:
+    decoder = ProtobufDecoder(oneof_set(), "p.M")
+    inner = delimited(3, delimited(2, delimited(1, b"k")) * 3)
+    records = [delimited(2, b"text"), inner, inner + tag(1, 0) + b"\x05"] * 2000
+    expected = pa.array(decoder.decode(records)).to_pylist()
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(pa.array(decoder.decode(records)).to_pylist()))
+        for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 4
+
+
+def test_the_package_needs_protobuf_only_for_protobuf() -> None:
+    program = """
+import sys
+sys.modules["google.protobuf"] = None
+from kafka_native.codecs import ProtobufDecoder
+try:
+    ProtobufDecoder(b"")
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ("Protobuf columns need protobuf: pip install 'kafka-native[protobuf]'\n")
+
+
 def test_messages_that_become_too_many_columns_are_refused() -> None:
     messages = [(f"M{i}", [(f"f{k}", k, f".p.M{i + 1}") for k in range(1, 11)]) for i in range(12)]
     schema = set_of(file_of("proto3", *messages, ("M12", [("x", 1, "int32")])))
@@ -594,12 +767,38 @@ def test_a_small_record_must_not_become_a_huge_column() -> None:
         decoder.decode([b"\x0a\x00" * 20000])
 
 
+def test_members_of_a_oneof_that_are_cleared_again_and_again_have_a_limit() -> None:
+    wide = ("W", [(f"f{i}", i, "int64") for i in range(1, 500)])
+    file = file_of("proto3", wide, ("M", [("w", 1, ".p.W"), ("n", 2, "int32")]))
+    file.message_type[1].oneof_decl.add(name="choice")
+    for field in file.message_type[1].field:
+        field.oneof_index = 0
+    decoder = ProtobufDecoder(set_of(file), "p.M")
+    both = b"\x0a\x00\x10\x05"
+    assert read(decoder, both * 100) == {"w": None, "n": 5}
+    with pytest.raises(DecodeError, match=r"field n, byte .* expands to too many bytes"):
+        decoder.decode([both * 20000])
+
+
+def test_messages_without_fields_are_structs_without_columns() -> None:
+    empty = ("E", [])
+    outer = ("M", [("one", 1, ".p.E"), ("many", 2, ".p.E", "repeated")])
+    decoder = ProtobufDecoder(set_of(file_of("proto3", empty, outer)), "p.M")
+    assert read(decoder, b"") == {"one": None, "many": []}
+    assert read(decoder, b"\x0a\x00\x12\x02\x08\x01\x12\x00") == {"one": {}, "many": [{}, {}]}
+    nothing = ProtobufDecoder(set_of(file_of("proto3", empty)))
+    assert pa.array(nothing.decode([b"", None, b"\x08\x01"])).to_pylist() == [{}, None, {}]
+
+
 @pytest.mark.parametrize(
     ("schema", "text"),
     [
         (b"\xff", "aren't a descriptor set"),
         (b"", "has no files"),
-        (descriptor_pb2.FileDescriptorSet(file=[file_of()]).SerializeToString(), "is invalid"),
+        (
+            b"\x0a\x04\x1a\x02xy",
+            "which is not among",
+        ),
         (set_of(file_of()), "point at no message"),
     ],
 )
@@ -610,7 +809,12 @@ def test_a_bad_descriptor_set_is_refused(schema: bytes, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"fields": "n"}, TypeError), ({"enums": "x"}, ValueError), ({"time_unit": "h"}, ValueError)],
+    [
+        ({"fields": "n"}, TypeError),
+        ({"enums": "x"}, ValueError),
+        ({"time_unit": "h"}, ValueError),
+        ({"recursive": "x"}, ValueError),
+    ],
 )
 def test_wrong_options_are_refused(options: Any, error: type[Exception]) -> None:
     with pytest.raises(error):

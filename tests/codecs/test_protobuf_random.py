@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from google.protobuf.message import DecodeError as ParseError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -84,12 +85,23 @@ def cases(draw: st.DrawFn) -> tuple[Any, list[bytes]]:
     return class_, records
 
 
-@QUIET
-@given(cases())
-def test_each_value_arrives(case: tuple[Any, list[bytes]]) -> None:
+def check_each_value(case: tuple[Any, list[bytes]]) -> None:
     class_, records = case
     expected = [schemas.shown(class_.FromString(each)) for each in records]
     assert rows_of(ProtobufDecoder(class_), records) == expected
+
+
+@QUIET
+@given(cases())
+def test_each_value_arrives(case: tuple[Any, list[bytes]]) -> None:
+    check_each_value(case)
+
+
+@pytest.mark.slow
+@settings(QUIET, max_examples=3000)
+@given(cases())
+def test_each_value_of_many_schemas_arrives(case: tuple[Any, list[bytes]]) -> None:
+    check_each_value(case)
 
 
 @QUIET

@@ -1,7 +1,7 @@
 /* Foreign Arrow arrays: errors that can be known are found before a value is read, and values are
  * read from every layout. */
 #include "check.h"
-#include "arrow/import.h"
+#include "codecs/import.h"
 
 static void release_schema(struct ArrowSchema *schema) { schema->release = NULL; }
 static void release_array(struct ArrowArray *array) { array->release = NULL; }

@@ -27,6 +27,14 @@ OUTPUT = {
         '"first":0,"end":3,"messages":3',
         "gone: exit status 1",
     ],
+    "typed_command_line.sh": [
+        "version 1, id 1",
+        '{"sensor":"roof","degrees":21.5,"at":"2024-05-01T12:00:00Z"}',
+        '{"sensor":"cellar","degrees":null,"at":"2024-05-01T12:00:00.250Z"}',
+        "[21.5, None]",
+        "refused: exit status 1",
+        "compatible (BACKWARD)",
+    ],
     "transactions.py": [
         "aborted: the till is short",
         "refused: _STATE",
@@ -37,15 +45,15 @@ OUTPUT = {
         "1000 rows: ['sensor', 'degrees']",
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
     ],
-    "avro_objects.py": [
-        "Order(id=1, state=<State.PAID: 'PAID'>, items=[Item(name='tea', count=2), Item(name='milk', count=1)])",
-        "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
-        "offset 2: field state, byte 1: an enum has no such symbol",
-    ],
     "typed_columns.py": [
         "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
         "('sensor 0', 39)",
         "(1000, 'there is no schema framing",
+    ],
+    "avro_objects.py": [
+        "Order(id=1, state=<State.PAID: 'PAID'>, items=[Item(name='tea', count=2), Item(name='milk', count=1)])",
+        "Order(id=2, state=<State.NEW: 'NEW'>, items=[])",
+        "offset 2: field state, byte 1: an enum has no such symbol",
     ],
     "protobuf_columns.py": [
         "1000 rows: ['page', 'took']",
@@ -55,6 +63,11 @@ OUTPUT = {
         "1000 rows: ['sensor', 'degrees']",
         "hottest: 19.5",
         "inferred: struct<sensor: string, degrees: double>",
+    ],
+    "produce_typed_columns.py": [
+        "10000 records queued",
+        "{'sensor': 'sensor 0', 'degrees': 0.0, 'place': 'unknown'}",
+        "refused: row 0, field sensor: a null, and the schema has no null here",
     ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
@@ -283,6 +296,7 @@ OUTPUT = {
         "refused: topic invoices, value, schema id 1: amount: 'a lot' isn't a valid double",
         "registered: 1",
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
+        "object: Payment(id=3, amount=1.5)",
     ],
     "spark_write.py": [
         "frame: 1000 rows written",
@@ -321,7 +335,7 @@ ON_SPARK = [name for name in OUTPUT if name.startswith("spark_")]
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "command_line.sh" else [])
+        pytest.param(name, marks=[pytest.mark.slow] if name.endswith(".sh") else [])
         for name in OUTPUT
         if not name.startswith("spark_")
     ],

@@ -32,7 +32,8 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
         ("streams-groups.md", 2),
         ("avro-columns.md", 1),
         ("avro-objects.md", 1),
-        ("protobuf-columns.md", 1),
+        ("protobuf-columns.md", 2),
+        ("produce-typed-columns.md", 2),
     ],
 )
 def test_the_snippets_of_the_guide_run(page: str, snippets_min: int) -> None:

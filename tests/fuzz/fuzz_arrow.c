@@ -1,4 +1,4 @@
-/* Foreign columns (arrow/import.c). The target builds a column from the input, in blocks of exactly
+/* Foreign columns (codecs/import.c). The target builds a column from the input, in blocks of exactly
  * the size that its counts promise. It makes one value wrong, and then binds, checks and reads the
  * column. The size of a plain buffer is always right, because the C data interface doesn't have it.
  */
@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "arrow/import.h"
+#include "codecs/import.h"
 
 #define ROWS_MAX 40
 #define OFFSET_MAX 9

@@ -50,7 +50,9 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     "lz4_legacy": ("fuzz_codec.c", {"FUZZ_CODEC": "5"}),
     "arrow": ("fuzz_arrow.c", {}),
     "tunnel": ("fuzz_tunnel.c", {}),
+    "framing": ("fuzz_framing.c", {}),
     "avro": ("fuzz_avro.c", {}),
+    "encode": ("fuzz_encode.c", {}),
     "protobuf": ("fuzz_protobuf.c", {}),
     "json": ("fuzz_json.c", {}),
     "json_plain": ("fuzz_json.c", {"FUZZ_JSON_PLAIN": "1"}),
@@ -129,12 +131,7 @@ def build(name: str, tools: Toolchain) -> Path:
     without = defines.pop("WITHOUT", "")
     cflags, ldflags, cxx_flags = codec_flags(without)
     folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
-    sources = sorted(
-        [
-            *(path for folder in folders for path in folder.glob("*.c")),
-            ROOT / "csrc" / "arrow" / "import.c",
-        ]
-    )
+    sources = sorted(path for folder in folders for path in folder.glob("*.c"))
     cxx_sources = [ROOT / "csrc" / "codecs" / "json_tokens.cpp"] if cxx_flags else []
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     drivers = [] if tools.driver is None else [tools.driver]

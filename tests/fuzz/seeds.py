@@ -9,22 +9,29 @@ from __future__ import annotations
 import gzip
 import shutil
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from google.protobuf import duration_pb2, timestamp_pb2, type_pb2, wrappers_pb2  # noqa: E402
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field  # noqa: E402
 from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: E402
 from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
 
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, JSON_CODES, NODE_KINDS  # noqa: E402
+from kafka_native._native.encode_core import ENCODE_CODES  # noqa: E402
 from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
+from kafka_native.codecs.arrow_types import ArrowType  # noqa: E402
 from kafka_native.codecs.avro import ColumnTypes, Compiler  # noqa: E402
+from kafka_native.codecs.avro_encoder import Compiler as AvroEncodeCompiler  # noqa: E402
+from kafka_native.codecs.encode_compiler import EncodeCompiler  # noqa: E402
 from kafka_native.codecs.layout import Node  # noqa: E402
 from kafka_native.codecs.protobuf import Compiler as ProtobufCompiler  # noqa: E402
+from kafka_native.codecs.protobuf_encoder import Compiler as ProtobufEncodeCompiler  # noqa: E402
 from tests.codecs.protobuf_schemas import BUILTIN_FILES  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
 
@@ -277,6 +284,24 @@ def bytes_of_nodes(nodes: list[Node]) -> list[int]:
     return found
 
 
+def framings() -> None:
+    """Write seeds of records with schema ids, in the form of fuzz_framing.c."""
+    schema_id, guid = b"\0\0\0\0\5", b"\1" + bytes(range(16))
+    for name, kind, headers, value in [
+        ("none", 0, [], b"record"),
+        ("id", 1, [], schema_id + b"record"),
+        ("guid", 1, [], guid + b"record"),
+        ("indexes", 2, [], schema_id + b"\4\2\x80\1record"),
+        ("first_index", 2, [], guid + b"\0record"),
+        ("header", 1, [(b"__value_schema_id", schema_id)], b"record"),
+        ("second_header", 2, [(b"x", b""), (b"__value_schema_id", guid + b"\0")], b"record"),
+        ("key_header", 5, [(b"__key_schema_id", guid)], b"record"),
+    ]:
+        encoded = b"".join(bytes([2 * len(each)]) + each for header in headers for each in header)
+        head = bytes([kind | len(headers) << 3, len(encoded)])
+        write("framing", name, head + encoded + value)
+
+
 def avro() -> None:
     """Write seeds of programs with a record, in the form of fuzz_avro.c."""
     for name, (types, reader, data) in AVRO_SEEDS.items():
@@ -292,6 +317,156 @@ def avro() -> None:
             head += [AVRO_CODES[op.code], op.node & 255, op.end, op.arg, 0, op.count, 0]
         head += [entry & 255 for entry in compiler.table]
         write("avro", name, bytes(head) + bytes(compiler.constants) + data)
+
+
+def column(format: str, *children: object, values: object = None) -> object:
+    """Return the description of a nullable column."""
+    return format, "", 2, children, values
+
+
+# name: types, the columns for them
+AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
+    "numbers": (
+        ["boolean", "int", "long", "float", "double", "double"],
+        [column(each) for each in ("b", "l", "C", "e", "f", "I")],
+    ),
+    "bytes": (
+        ["bytes", "string", "string", {"type": "fixed", "name": "F", "size": 2}],
+        [column(each) for each in ("Z", "u", "vu", "w:2")],
+    ),
+    "nullable": ([["null", "long"], ["string", "null"]], [column("l"), column("u")]),
+    "enum": ([["null", ENUM]], [column("c", values=column("u"))]),
+    "lists": (
+        [{"type": "array", "items": {"type": "array", "items": ["null", "int"]}}],
+        [column("+L", column("+w:2", column("i")))],
+    ),
+    "map": (
+        [{"type": "map", "values": "int"}],
+        [column("+m", column("+s", column("u"), column("c")))],
+    ),
+    "unions": (
+        [["null", "int", "string"], ["int", "string"]],
+        [column("+ud:0,1", column("i"), column("u")), column("+us:2,1", column("u"), column("i"))],
+    ),
+    "nulls": ([{"type": "array", "items": "null"}], [column("+l", column("n"))]),
+    "logical": (
+        [
+            {"type": "bytes", **DECIMAL},
+            {"type": "fixed", "name": "D", "size": 5, **DECIMAL},
+            {"type": "string", "logicalType": "uuid"},
+            {"type": "fixed", "name": "P", "size": 12, "logicalType": "duration"},
+            {"type": "int", "logicalType": "time-millis"},
+            {"type": "long", "logicalType": "timestamp-nanos"},
+        ],
+        [column(each) for each in ("d:9,2", "d:40,1,256", "w:16", "tin", "tts", "tsu:UTC")],
+    ),
+}
+
+
+# Of google.protobuf.Field: an enum, numbers, texts, a repeated message with a message, and a bool.
+PROTOBUF_COLUMNS = {
+    "kind": column("i"),
+    "number": column("l"),
+    "name": column("u"),
+    "packed": column("b"),
+    "options": column("+l", column("+s")),
+}
+
+
+# name, FieldDescriptorProto.Type, name of a message or enum, column
+PROTOBUF_FIELDS = [
+    ("fixed", 7, "", column("I")),
+    ("zigzag", 18, "", column("l")),
+    ("at", 11, ".google.protobuf.Timestamp", column("tsu:UTC")),
+    ("span", 11, ".google.protobuf.Duration", column("tDm")),
+    ("enum", 14, ".Kind", column("c", values=column("u"))),
+    ("left", 5, "", column("i")),
+    ("right", 12, "", column("vz")),
+    ("wrapped", 11, ".google.protobuf.Int64Value", column("l")),
+]
+
+
+def protobuf_message() -> Any:
+    """Return the descriptor of a message with these fields and a oneof."""
+    file = FileDescriptorProto(name="seeds.proto", syntax="proto3")
+    pool = DescriptorPool()
+    for module in (timestamp_pb2, duration_pb2, wrappers_pb2):
+        pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
+        file.dependency.append(module.DESCRIPTOR.name)
+    file.enum_type.add(name="Kind").value.add(name="A", number=0)
+    message = file.message_type.add(name="M")
+    message.oneof_decl.add(name="choice")
+    for number, (name, kind, type_name, _) in enumerate(PROTOBUF_FIELDS, 1):
+        field = message.field.add(name=name, number=number, type=kind, label=1)
+        if type_name:
+            field.type_name = type_name
+        if name in ("left", "right"):
+            field.oneof_index = 0
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool.FindMessageTypeByName("M")
+
+
+def array_bytes(node: ArrowType, length: int) -> bytes:
+    """Return an array in the form of fuzz_encode.c: every item is valid and of some value."""
+    validity = b"\0" if node.name == "right" else b"\xff"  # of a oneof, only "left" is set
+    head = bytes([length, 0, 255]) + validity * ((length + 7) // 8)
+    children = (node.values,) if node.values is not None else node.children
+    kind, width = node.kind, node.width
+    items = length * width if kind == "fixed_list" else length
+    own = {
+        "bits": b"\5" * ((length + 7) // 8),
+        "fixed": (b"\1" + bytes(width))[:width] * length,
+        "bytes32": b"A" * 128 + bytes([0] + [1] * length),
+        "bytes64": b"A" * 128 + bytes([0] + [1] * length),
+        "list32": bytes([0] + [1] * length),
+        "list64": bytes([0] + [1] * length),
+        "views": b"\x0d\0\3" * length + b"a" * 128,
+        "dense_union": bytes(range(length)) + bytes([1] * length),
+        "sparse_union": bytes([1] * length),
+        "dictionary": bytes(length),
+    }
+    parts = [array_bytes(child, items) for child in children]
+    return head + own.get(kind or "", b"") + b"".join(parts)
+
+
+def encoders() -> None:
+    """Write seeds of programs with columns, in the form of fuzz_encode.c."""
+    for name, (types, columns) in AVRO_ENCODE_SEEDS.items():
+        compiler = AvroEncodeCompiler(False)
+        top = struct_of(f"f{i}" for i in range(len(columns)))(columns)
+        compiler.compile(parse_schema(record(*types)), top)
+        write_encoder(name, compiler, top)
+    messages = ProtobufEncodeCompiler(False)
+    top = struct_of(PROTOBUF_COLUMNS)(PROTOBUF_COLUMNS.values())
+    messages.compile(type_pb2.Field.DESCRIPTOR, top)
+    write_encoder("message", messages, top)
+    others = ProtobufEncodeCompiler(False)
+    top = struct_of(each[0] for each in PROTOBUF_FIELDS)(each[3] for each in PROTOBUF_FIELDS)
+    others.compile(protobuf_message(), top)
+    write_encoder("message-of-all", others, top)
+
+
+def struct_of(names: Iterable[str]) -> Callable[[Iterable[Any]], ArrowType]:
+    """Return a function that makes a struct of columns with these names."""
+
+    def make(columns: Iterable[Any]) -> ArrowType:
+        named = tuple((each[0], name, *each[2:]) for name, each in zip(names, columns, strict=True))
+        return ArrowType(("+s", "", 0, named, None))
+
+    return make
+
+
+def write_encoder(name: str, compiler: EncodeCompiler, top: ArrowType) -> None:
+    nodes = top.number()
+    head = [len(nodes), len(compiler.ops), len(compiler.table), len(compiler.constants)]
+    for node in nodes:
+        head += node
+    for op in compiler.ops:
+        place = -1 if op.column is None else op.column.node
+        head += [ENCODE_CODES[op.code], place & 255, op.end, op.arg & 255, op.count]
+    head += [(each.node if isinstance(each, ArrowType) else each) & 255 for each in compiler.table]
+    data = array_bytes(top, 3) + b"\0\0"
+    write("encode", name, bytes(head) + bytes(compiler.constants) + data)
 
 
 def field(name: str, number: int, kind: int, label: int = 1, type_name: str = "") -> Field:
@@ -365,6 +540,7 @@ def protobuf() -> None:
     entry = [field("m", 1, 11, 3, ".M.MEntry")]
     two = b"\x0a\x05\x0a\x01k\x10\x05\x0a\x03\x0a\x01k\x0a\x00"
     write("protobuf", "map", protobuf_seed("proto3", entry, two))
+    write("protobuf", "empty-keys", protobuf_seed("proto3", entry, b"\x0a\x00\x0a\x00"))
 
 
 def protobuf_seed(syntax: str, fields: list[Field], data: bytes, oneofs: int = 0) -> bytes:
@@ -414,6 +590,7 @@ JSON_LEAVES: dict[str, tuple[str, int, int, str, int, int]] = {
     "uuid": ("fixed", 16, 0, "UUID", 0, 0),
     "decimal": ("fixed", 16, 0, "DECIMAL", 20, 2),
     "wide": ("fixed", 32, 0, "DECIMAL", 70, -3),
+    "unscaled": ("fixed", 16, 0, "DECIMAL_BYTES", 30, 2),
     "date": ("fixed", 4, 0, "DATE", 0, 0),
     "time": ("fixed", 4, 0, "TIME", 3, 0),
     "timestamp": ("fixed", 8, 0, "TIMESTAMP", 9, 0),
@@ -438,6 +615,7 @@ JSON_SEEDS: dict[str, tuple[Any, str]] = {
     "names": (["int"] * 16, ('{"a name that is longer than all of them":1,"12345678901234567":2,'
               '"\\"":3,"\\\\":4,"é":5,"":6,"12345678":7,"123456789":8}')),
     "root": ("double", " -1.5e3 "),
+    "unscaled": (["unscaled", "unscaled"], '{"a":"AJY=","b":"/2o="}'),
 }  # fmt: skip
 
 
@@ -475,6 +653,8 @@ if __name__ == "__main__":
     codecs()
     arrow()
     tunnels()
+    framings()
     avro()
+    encoders()
     protobuf()
     json_records()

@@ -365,6 +365,16 @@ def test_subjects_with_slashes_and_percent_signs(rest: Rest) -> None:
     assert rest.get("/subjects/a%2Fb%25c/versions") == [1]
 
 
+def test_the_default_of_bytes_keeps_its_escapes(rest: Rest) -> None:
+    field = "optional bytes a = 1 [default = {}];"
+    text = 'syntax = "proto2";\n\nmessage M {{\n  {}\n}}\n'
+    quoted = '"\\001" \'\\xff"\''
+    plain = '"\\001\\xff\\""'
+    own = rest.register("p", text.format(field.format(quoted)), schemaType="PROTOBUF")
+    assert rest.get(f"/schemas/ids/{own}")["schema"] == text.format(field.format(plain))
+    assert rest.register("p", text.format(field.format(plain)), schemaType="PROTOBUF") == own
+
+
 def test_protobuf_comes_as_text_and_as_a_descriptor(rest: Rest) -> None:
     text = 'syntax = "proto3";\npackage shop;\n\nmessage Order {\n  int64 id = 1;\n}\n'
     own = rest.register("p", text, schemaType="PROTOBUF")

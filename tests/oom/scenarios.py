@@ -26,6 +26,8 @@ from kafka_native import (
 from kafka_native._native.relay import take_batches
 from kafka_native.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.arrow import Columns
+from kafka_native.codecs import Avro
 from kafka_native.mock import CLOSE_CONNECTION, ListenerSecurity, MockCluster
 from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
@@ -201,6 +203,29 @@ def consume(run: Run) -> None:
 
 
 def consume_arrow(run: Run) -> None:
+    _consume_columns(
+        run,
+        {
+            "topic": None,
+            "partition": None,
+            "offset": None,
+            "key": "string",
+            "value": "string_view",
+            "headers": None,
+        },
+    )
+
+
+def consume_typed(run: Run) -> None:
+    # The first two digits of a number. A number of one digit doesn't decode.
+    digits = {"type": "fixed", "name": "Digits", "size": 2}
+    schema = {"type": "record", "name": "Value", "fields": [{"name": "digits", "type": digits}]}
+    codec = run.step("Avro()", lambda: Avro(schema=schema))
+    columns = {"topic": None, "partition": None, "offset": None, "value": None}
+    _consume_columns(run, columns, value=codec, on_error="column", flatten=True)
+
+
+def _consume_columns(run: Run, columns: Columns, **how: Any) -> None:
     import pyarrow as pa  # its import takes a while, and the others don't need it
 
     topics = [run.topic("a"), run.topic("b")]
@@ -210,19 +235,14 @@ def consume_arrow(run: Run) -> None:
         for number in range(PARTITIONS)
     ]
     with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer:
-        columns = {
-            "topic": None,
-            "partition": None,
-            "key": "string",
-            "value": "string_view",
-            "headers": None,
-        }
-        seen: set[tuple[str, str]] = set()
+        seen: set[tuple[str, int, int]] = set()
 
         def take() -> None:
-            batch = consumer.consume_arrow(50, 0.5, columns=columns)
+            batch = consumer.consume_arrow(50, 0.5, columns=columns, **how)
             found = run.step("pyarrow", lambda: pa.record_batch(batch))
-            seen.update((row["topic"], row["value"]) for row in found.to_pylist())
+            seen.update(
+                (row["topic"], row["partition"], row["offset"]) for row in found.to_pylist()
+            )
 
         run.step("assign", lambda: consumer.assign(partitions))
         run.until("consume_arrow", take, lambda: len(seen) == 2 * COUNT)
@@ -519,6 +539,7 @@ SCENARIOS: dict[str, Scenario] = {
     "consume": Scenario(prepare_consume, consume),
     "consume_old": Scenario(prepare_old, consume, "old"),
     "consume_arrow": Scenario(prepare_consume, consume_arrow),
+    "consume_typed": Scenario(prepare_consume, consume_typed),
     "group_classic": Scenario(prepare_consume, group_classic),
     "group_consumer": Scenario(prepare_consume, group_consumer),
     "share": Scenario(prepare_share, share),

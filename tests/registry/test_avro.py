@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import datetime
 import decimal
 import json
@@ -552,3 +553,60 @@ def test_a_plan_is_compiled_once_for_a_pair_of_schemas(registry: MemoryRegistry)
     for _ in range(ours.PLANS_MAX + 1):
         writer.plan_for(ours.parse(Schema(TEXT, "AVRO"), {}))
     assert len(writer._plans) <= ours.PLANS_MAX
+
+
+@dataclasses.dataclass
+class Address:
+    street: str
+    numbers: dict[str, int]
+
+
+@dataclasses.dataclass
+class User:
+    name: str
+    address: Address
+    age: int | None = None
+
+
+ADA_USER = User("Ada", Address("Long Acre", {"door": 7}), 36)
+
+
+def test_classes_instead_of_dicts(registry: MemoryRegistry) -> None:
+    payload = both(registry, TEXT, ADA)
+    reader = ours.AvroDeserializer(registry.client(), type=User)
+    assert [reader(payload, CONTEXT) for _ in range(3)] == [ADA_USER] * 3
+    builder = ours.AvroDeserializerBuilder(schema_registry_client=registry.client()).set_type(User)
+    built, _ = builder.build({}, False)
+    assert built(payload, CONTEXT) == ADA_USER
+
+    async def read() -> Any:
+        return await ours.AsyncAvroDeserializer(registry.async_client(), type=User)(
+            payload, CONTEXT
+        )
+
+    assert asyncio.run(read()) == ADA_USER
+
+
+def test_a_class_that_does_not_fit(registry: MemoryRegistry) -> None:
+    payload = both(registry, TEXT, ADA)
+    reader = ours.AvroDeserializer(registry.client(), type=Address)
+    for _ in range(2):
+        assert raised(lambda: reader(payload, CONTEXT)) == (
+            "topic users, value, schema id 1: the schema doesn't fit Address: street: Address needs "
+            "this field, which the schema of User lacks"
+        )
+    for wrong in ({"from_dict": lambda value, ctx: value}, {"return_record_name": True}):
+        with pytest.raises(ValueError, match="type excludes from_dict"):
+            ours.AvroDeserializer(registry.client(), type=User, **wrong)
+
+
+@pytest.mark.parametrize("kind", ["domainRules", "migrationRules"])
+def test_rules_need_dicts(registry: MemoryRegistry, kind: str) -> None:
+    payload = both(registry, TEXT, ADA)
+    rule = {"name": "r", "kind": "TRANSFORM", "mode": "UPDOWN", "type": "ANY"}
+    rule["mode"] = "READ" if kind == "domainRules" else "UPGRADE"
+    registry.register("users-value", {"schema": TEXT, "ruleSet": {kind: [rule]}})
+    conf = {"use.latest.version": True}
+    reader = ours.AvroDeserializer(registry.client(), conf=conf, type=User)
+    text = f"{kind.removesuffix('Rules')} rules need dicts, not User"
+    assert text in raised(lambda: reader(payload, CONTEXT))

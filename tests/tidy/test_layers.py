@@ -16,15 +16,16 @@ PACKAGE = "kafka_native"
 # import each other.
 # `_native.enums`, the codes of C, imports nothing, so it is a layer below `_native`.
 LAYERS = [
-    {"_native.enums", "threads", "cleaning", "unset_fields"},
+    {"_native.enums", "threads", "cleaning", "unset_fields", "protobuf_parser"},
     {"_reference"},
     {"errors"},
     {"_native"},
     {"partitioners", "deadlines"},
     {"types"},
     {"logs"},
+    {"serialization"},
     {"codecs"},
-    {"arrow", "interceptors", "serialization"},
+    {"arrow", "interceptors"},
     {"error"},
     {"protocol"},
     {"config", "statistics"},
@@ -45,8 +46,8 @@ LAYERS = [
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster tests the client, so it shares only the declarations and the record format with
-# it. The mock registry shares nothing with the client's registry code.
-MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference"}
+# it. The mock registry shares only the parser of .proto files with the client's registry code.
+MOCK_MAY_IMPORT = {"mock", "protocol", "_native", "errors", "_reference", "protobuf_parser"}
 # The upper modules of the mock cluster. A module may import modules of earlier layers. All other
 # modules of the mock cluster stand below, and may import each other without a cycle.
 MOCK_LAYERS = [

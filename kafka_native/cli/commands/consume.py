@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import codecs
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kafka_native import Consumer, Message
-from kafka_native.cli import column_files, completion, envelope, formats, offset_bounds, texts
+from kafka_native.cli import (
+    column_files,
+    completion,
+    envelope,
+    formats,
+    offset_bounds,
+    texts,
+    typed_messages,
+)
 from kafka_native.cli.connection import Connection, connected
-from kafka_native.cli.errors import ended_by_signals
-from kafka_native.cli.reader import Reader
+from kafka_native.cli.errors import Failed, ended_by_signals
+from kafka_native.cli.reader import Reader, column_problems
+from kafka_native.cli.registry import registry_client, rule_config
+from kafka_native.cli.typed_messages import TypedReader
 from kafka_native.terminal.lines import fitting, fitting_json, remark
+
+if TYPE_CHECKING:
+    from kafka_native.cli.rules import CommandRules
+    from kafka_native.schema_registry import SchemaRegistryClient
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
@@ -32,6 +46,23 @@ def partitions(
             raise click.BadParameter(f"{text!r}: write 0, or 0,2 or 0-3")
         found += range(int(first), min(int(last or first), int(first) + 100_000) + 1)
     return found
+
+
+def fields(
+    _context: click.Context, _parameter: click.Parameter, text: str | None
+) -> list[str] | None:
+    """Parse ``id,customer.city`` to names."""
+    return None if text is None else [each.strip() for each in text.split(",")]
+
+
+def subject_option(which: str) -> Callable[[Any], Any]:
+    """Make the option for the subject whose latest schema is that of a column."""
+    return click.option(
+        f"--{which}-subject",
+        metavar="SUBJECT",
+        shell_complete=completion.subjects,
+        help=f"The column's schema is this subject's latest one. Default: TOPIC-{which}.",
+    )
 
 
 @click.command("consume")
@@ -136,6 +167,23 @@ def partitions(
     show_default=True,
     help="How to print values; json (with -J): as JSON inside the envelope.",
 )
+@typed_messages.option
+@click.option(
+    "--fields",
+    callback=fields,
+    metavar="NAME,...",
+    help="Only these fields of values, with -s and --arrow or --parquet; a.b is a field of a.",
+)
+@click.option(
+    "--flatten", is_flag=True, help="Make columns of the fields of keys and values, with -s."
+)
+@click.option(
+    "--message",
+    metavar="NAME",
+    help="The Protobuf message of the column value. Default: the first one of the schema.",
+)
+@subject_option("value")
+@subject_option("key")
 @click.option(
     "--raw",
     "is_raw",
@@ -143,9 +191,14 @@ def partitions(
     help="Don't escape the control characters of messages on a terminal.",
 )
 @click.option("-u", "--unbuffered", is_flag=True, help="Write each message at once.")
-@click.option("-E", "--keep-going", is_flag=True, help="Go on after an error of a partition.")
+@click.option(
+    "-E",
+    "--keep-going",
+    is_flag=True,
+    help="Go on after an error of a partition, and after a message that -s can't decode.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="No remarks on stderr.")
-@connected()
+@connected(registry=True)
 def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> None:
     """Print the messages of TOPIC or of a group's topics, and wait for new ones.
 
@@ -157,9 +210,16 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     _check(names, options, begin, end)
     kind = "parquet" if options["parquet"] else "arrow"
     path = options[kind]
-    write = _writer(options)
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
+        client = stack.enter_context(registry_client(connection)) if options["formats"] else None
+        typed = None
+        if client is not None and path is None:
+            from kafka_native.cli.rules import command_rules
+
+            rules = stack.enter_context(command_rules(client, rule_config(connection)))
+            typed = _typed_reader(client, rules, options)
+        write = _writer(options, typed)
         consumer = stack.enter_context(
             Consumer(_config(connection, options["group"], begin, stores=stores))
         )
@@ -185,10 +245,74 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
         )
         with ended_by_signals(reader.stop):
             if file is None:
-                for messages in reader.batches(options["count_max"]):
-                    write(messages)
+                _print(reader.batches(options["count_max"]), write, reader, typed)
             else:
-                reader.write_columns(file, options["columns"], options["count_max"])
+                decoding = {} if client is None else _decoding(client, names, options)
+                reader.write_columns(file, options["columns"], options["count_max"], decoding)
+                if file.failed:
+                    raise Failed(
+                        f"{file.failed:,} keys or values couldn't be decoded: the columns "
+                        "key_error and value_error have the reasons"
+                    )
+
+
+def _print(
+    batches: Iterator[list[Message]],
+    write: Callable[[list[Message]], None],
+    reader: Reader,
+    typed: TypedReader | None,
+) -> None:
+    """Print messages until the reader ends.
+
+    :raises Failed: A message couldn't be decoded. The messages before it are printed.
+    """
+    for messages in batches:
+        if typed is None:
+            write(messages)
+            continue
+        converted, failure = typed.convert(messages)
+        write(converted)
+        if failure is not None:
+            reader.store_messages(converted)
+            raise failure
+    if typed is not None:
+        typed.finish()
+
+
+def _decoding(
+    client: SchemaRegistryClient, names: list[str], options: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of `Consumer.consume_arrow` for ``-s``."""
+    from kafka_native import codecs
+
+    found: dict[str, Any] = {
+        "flatten": options["flatten"],
+        "on_error": "column" if options["keep_going"] else "raise",
+    }
+    for name, kind in options["formats"].items():
+        codec = {"avro": codecs.Avro, "json": codecs.Json, "protobuf": codecs.Protobuf}[kind]
+        subject = options[f"{name}_subject"] or f"{names[0]}-{name}"
+        more: dict[str, Any] = {}
+        if name == "value":
+            more["fields"] = options["fields"]
+            if options["message"]:
+                more["message"] = options["message"]
+        with column_problems(is_typed=True):
+            found[name] = codec(client, subject=subject, **more)
+    return found
+
+
+def _typed_reader(
+    client: SchemaRegistryClient, rules: CommandRules, options: dict[str, Any]
+) -> TypedReader:
+    return TypedReader(
+        client,
+        rules,
+        options["formats"],
+        keeps_going=options["keep_going"],
+        keeps_failed=options["as_envelopes"],
+        warn=(lambda _text: None) if options["quiet"] else remark,
+    )
 
 
 def _config(
@@ -240,16 +364,49 @@ def _check(
         raise click.UsageError(
             "--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw"
         )
+    for name in options["formats"]:
+        if options[f"{name}_as"] != "raw":
+            raise click.UsageError(f"-s {name}=... prints JSON: it excludes --{name}-as")
+    _check_typed_columns(names, options)
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
 
 
-def _writer(options: dict[str, Any]) -> Callable[[list[Message]], None]:
+def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:
+    """Reject options for typed columns that don't go together."""
+    has_file = options["arrow"] or options["parquet"]
+    for name in ("key", "value"):
+        if options[f"{name}_subject"] and not (name in options["formats"] and has_file):
+            raise click.UsageError(f"--{name}-subject is for -s {name}=... with --arrow, --parquet")
+    if options["flatten"] and not (options["formats"] and has_file):
+        raise click.UsageError("--flatten is for -s with --arrow and --parquet")
+    if options["message"] and not (options["formats"].get("value") == "protobuf" and has_file):
+        raise click.UsageError(
+            "--message is for -s value=protobuf with --arrow and --parquet; elsewhere each message "
+            "names its type"
+        )
+    if options["fields"] and not ("value" in options["formats"] and has_file):
+        raise click.UsageError("--fields is for -s value=... with --arrow and --parquet")
+    if not has_file:
+        return
+    for name in options["formats"]:
+        if name not in options["columns"] or options["columns"][name] is not None:
+            raise click.UsageError(
+                f"-s {name}=... decodes the column {name}: --columns has to name it, without a type"
+            )
+        is_pattern = len(names) > 1 or names[0].startswith("^")
+        if is_pattern and not options[f"{name}_subject"]:
+            raise click.UsageError(
+                f"several topics may have several schemas: write --{name}-subject"
+            )
+
+
+def _writer(options: dict[str, Any], typed: TypedReader | None) -> Callable[[list[Message]], None]:
     """Make the function that writes messages to stdout.
 
     It flushes after each batch, so that a reader of the pipe gets the messages at once.
     """
-    render = _render(options)
+    render = _render(options, typed)
     out = sys.stdout.buffer
 
     def write(messages: list[Message]) -> None:
@@ -268,14 +425,16 @@ def _escapes(options: dict[str, Any]) -> bool:
     return sys.stdout.isatty() and not options["is_raw"]
 
 
-def _render(options: dict[str, Any]) -> formats.Render:
+def _render(options: dict[str, Any], typed: TypedReader | None) -> formats.Render:
     forms = {
         "key_as": options["key_as"],
         "value_as": options["value_as"],
         "escapes": _escapes(options),
     }
     if options["as_envelopes"]:
-        encode, end = envelope.writer(**forms), texts.unescaped(options["delimiter"])
+        forms |= {f"{name}_as": "typed" for name in options["formats"]}
+        more = None if typed is None else typed.members
+        encode, end = envelope.writer(**forms, more=more), texts.unescaped(options["delimiter"])
         if forms["escapes"]:
             out = sys.stdout
             return lambda messages: b"".join(

@@ -9,7 +9,8 @@ from dataclasses import asdict
 import click
 
 from kafka_native.cli.connection import Connection, connected
-from kafka_native.cli.diagnosis import Diagnosis, Step, diagnose
+from kafka_native.cli.diagnosis import NO_CLUSTER_TEXT, Diagnosis, Step, diagnose
+from kafka_native.cli.registry import registry_config
 from kafka_native.terminal.output import Output, json_option, printer, status, styled
 
 MARKS = {"ok": ("ok", "green"), "warning": ("warning", "yellow"), "failed": ("FAILED", "bold red")}
@@ -23,13 +24,13 @@ STATUS_WIDTH, KIND_WIDTH = 8, 14
     "--topic",
     "topics",
     multiple=True,
-    help="Also check that you may read and write it; repeatable.",
+    help="Also check that you may read and write it, and with -r its newest values; repeatable.",
 )
 @click.option(
     "-G", "--group", "groups", multiple=True, help="Also check that you may join it; repeatable."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show only steps that aren't ok.")
-@connected(required=False)
+@connected(required=False, registry=True)
 @json_option
 def command(
     connection: Connection,
@@ -41,14 +42,16 @@ def command(
     """Find out why a connection fails, step by step.
 
     The steps are configuration, DNS, TCP, TLS, log-in and the brokers' advertised addresses, as a
-    client takes them. For each step the command prints the result, the likely cause and what to
-    set. The exit status names the first kind of step that failed: see the documentation.
+    client takes them; with -r also the schema registry. For each step the command prints the
+    result, the likely cause and what to set. The exit status names the first kind of step that
+    failed: see the documentation.
     """
     with status() if sys.stderr.isatty() else nullcontext() as line:
         found = diagnose(
             connection.properties,
             topics=tuple(dict.fromkeys(topics)),
             groups=tuple(dict.fromkeys(groups)),
+            registry=registry_config(connection) if connection.registry.get("url") else None,
             timeout_s=connection.timeout_s,
             report=lambda text: None if line is None else line.update(styled(text)),
         )
@@ -71,6 +74,8 @@ def _show(found: Diagnosis, quiet: bool) -> None:
     for step in found.steps:
         if quiet and step.status in ("ok", "skipped"):
             continue
+        if step.status == "skipped" and step.text == NO_CLUSTER_TEXT:
+            continue  # the user asks for the registry alone
         console.print(styled(*_parts(step)), soft_wrap=True)
         indent = " " * (STATUS_WIDTH + 1)
         if step.cause:

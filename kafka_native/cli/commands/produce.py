@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
 import click
 
-from kafka_native.cli import completion, envelope, splitter, texts
+from kafka_native.cli import completion, envelope, splitter, texts, typed_messages
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
+from kafka_native.cli.registry import registry_client, rule_config
 from kafka_native.cli.sender import SendCounts, Sender, sending
+from kafka_native.cli.typed_messages import SchemaChoice, TypedWriter
 from kafka_native.config import PROPERTIES
 from kafka_native.terminal.output import Output, json_option, remarks
 
@@ -38,6 +40,8 @@ class InputOptions:
     key_as: str
     value_as: str
     as_envelopes: bool
+    typed: Mapping[str, TypedWriter]
+    """What makes the bytes of ``key`` and ``value`` with ``-s``."""
 
     def send(self, sender: Sender, lines: list[bytes], number: int) -> None:
         """Send a message for each line.
@@ -45,11 +49,11 @@ class InputOptions:
         :param number: The number of messages before these, for error texts.
         :raises Failed: A line can't be parsed. The messages before it are sent.
         """
-        if not self.as_envelopes and self.key_as == self.value_as == "raw":
+        if not self.as_envelopes and self.key_as == self.value_as == "raw" and not self.typed:
             self._send_pairs(sender, *self._cut(lines))
             return
         if self.as_envelopes:
-            rows, error = _read(lines, envelope.read)
+            rows, error = _read(lines, self._row)
             self._send_rows(sender, rows)
             done = len(rows)
         else:
@@ -68,12 +72,32 @@ class InputOptions:
             key if found else None for key, found, _ in cut
         ]
 
-    def _decoded(self, line: bytes) -> tuple[bytes | None, bytes]:
+    def _decoded(self, line: bytes) -> tuple[bytes | None, bytes | None]:
         """Decode a line to key and value; ValueError if one hasn't the form of its option."""
         [value], keys = self._cut([line])
         key = None if keys is None else keys[0]
-        decoded = None if key is None else _in_form("key", key, self.key_as)
-        return decoded, _in_form("value", value or b"", self.value_as)
+        return None if key is None else self._part("key", key), self._part("value", value or b"")
+
+    def _part(self, name: str, text: bytes) -> bytes | None:
+        writer = self.typed.get(name)
+        if writer is None:
+            return _in_form(name, text, self.key_as if name == "key" else self.value_as)
+        if not text and self.empty_is_null:
+            return None
+        assert self.topic is not None, "the command has checked it"
+        return writer.read(self.topic, text)
+
+    def _row(self, line: bytes) -> envelope.Row:
+        return envelope.read(line, self._member if self.typed else envelope.bytes_of)
+
+    def _member(self, name: str, topic: str | None, data: Any) -> bytes | None:
+        """The bytes of a key or value in an envelope."""
+        writer, topic = self.typed.get(name), self.topic or topic
+        if writer is None:
+            return envelope.bytes_of(name, topic, data)
+        if topic is None:
+            raise ValueError("an envelope names no topic, and there is no -t")
+        return writer.write(topic, data)
 
     def _send_pairs(
         self, sender: Sender, values: list[bytes | None], keys: list[bytes | None] | None
@@ -135,6 +159,18 @@ def form_option(which: str) -> Callable[[Any], Any]:
     )
 
 
+def schema_option(which: str, *names: str) -> Callable[[Any], Any]:
+    """Make the option for the file with a schema."""
+    text = f"The schema of {which}s, to register if it is new. Default: the latest one."
+    return click.option(
+        *names,
+        f"{which}_schema",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        help=text,
+    )
+
+
 @click.command("produce")
 @click.argument(
     "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True)
@@ -193,13 +229,21 @@ def form_option(which: str) -> Callable[[Any], Any]:
 )
 @form_option("key")
 @form_option("value")
+@typed_messages.option
+@schema_option("value", "--schema", "--value-schema")
+@schema_option("key", "--key-schema")
+@click.option(
+    "--message",
+    metavar="NAME",
+    help="The Protobuf message of values. Default: the first one of the schema.",
+)
 @click.option(
     "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."
 )
 @click.option("-q", "--quiet", is_flag=True, help="No progress and no count on stderr.")
 # kcat has -e for both modes.
 @click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)
-@connected()
+@connected(registry=True)
 @json_option
 def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
     """Send messages to TOPIC: each line of stdin, or each FILE as one.
@@ -216,6 +260,7 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
         with ExitStack() as stack:
             # A file that can't be read is an error before the first request to the cluster.
             streams = [stack.enter_context(_opened(file)) for file in files or (STDIN,)]
+            input_options = _typed(stack, connection, input_options, options)
             sender = stack.enter_context(
                 sending(
                     config,
@@ -252,8 +297,10 @@ def command(connection: Connection, output: Output, files: tuple[str, ...], **op
 
 def _input_options(options: dict[str, Any]) -> InputOptions:
     input_options = InputOptions(
-        **{name: options[name] for name in InputOptions.__dataclass_fields__}
+        **{name: options[name] for name in InputOptions.__dataclass_fields__ if name != "typed"},
+        typed={},
     )
+    _check_schema_options(options)
     if input_options.topic is None and not input_options.as_envelopes:
         raise click.UsageError("which topic? write -t TOPIC")
     has_raw_option = (
@@ -268,6 +315,60 @@ def _input_options(options: dict[str, Any]) -> InputOptions:
     return input_options
 
 
+def _typed(
+    stack: ExitStack, connection: Connection, given: InputOptions, options: dict[str, Any]
+) -> InputOptions:
+    """Add the writers for ``-s``. The schemas of the topic are found before a message is read.
+
+    :raises Failed: A schema can't be used.
+    """
+    if not options["formats"]:
+        return given
+    texts_of = {name: _schema_text(options[f"{name}_schema"]) for name in ("key", "value")}
+    from kafka_native.cli.rules import command_rules
+
+    client = stack.enter_context(registry_client(connection))
+    rules = stack.enter_context(command_rules(client, rule_config(connection)))
+    writers = {}
+    for name, kind in options["formats"].items():
+        message = options["message"] if name == "value" else None
+        choice = SchemaChoice(kind, texts_of[name], message)
+        writers[name] = TypedWriter(name, choice, client, rules)
+    key = given.key
+    try:
+        if given.topic is not None:
+            for writer in writers.values():
+                writer.prepare(given.topic)
+            if key is not None and "key" in writers:
+                key = writers["key"].read(given.topic, key)
+    except ValueError as error:
+        raise Failed(str(error)) from error
+    return replace(given, typed=writers, key=key)
+
+
+def _schema_text(file: str | None) -> str | None:
+    if file is None:
+        return None
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise Failed(f"{file}: not UTF-8") from None
+
+
+def _check_schema_options(options: dict[str, Any]) -> None:
+    """Reject options for schemas that don't go together."""
+    kinds = options["formats"]
+    for name in ("key", "value"):
+        if name in kinds and options[f"{name}_as"] != "raw":
+            raise click.UsageError(f"-s {name}=... reads JSON: it excludes --{name}-as")
+        if name not in kinds and options[f"{name}_schema"]:
+            raise click.UsageError(f"--{name}-schema is for -s {name}=FORMAT")
+    if options["message"] and kinds.get("value") != "protobuf":
+        raise click.UsageError("--message is for -s value=protobuf")
+    if "key" in kinds and options["key"] is not None and options["topic"] is None:
+        raise click.UsageError("-k with a schema needs the topic: write -t TOPIC")
+
+
 @contextmanager
 def _opened(file: str) -> Iterator[BinaryIO]:
     if file == STDIN:
@@ -280,7 +381,7 @@ def _opened(file: str) -> Iterator[BinaryIO]:
 def _blocks(
     streams: Sequence[BinaryIO], options: dict[str, Any], *, split: bool, limit: int
 ) -> Iterator[list[bytes]]:
-    if options["as_envelopes"]:
+    if options["as_envelopes"] or options["formats"]:
         limit = (limit + splitter.FRAME_BYTES) * splitter.ESCAPED_RATIO_MAX
     elif options["key_as"] != "raw" or options["value_as"] != "raw":
         limit *= 2  # hex

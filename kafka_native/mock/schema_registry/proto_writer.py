@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from kafka_native.mock.schema_registry.proto_parser import (
+from kafka_native.protobuf_parser import (
     FIELD_NUMBER_MAX,
     LABELS,
     SCALARS,
@@ -237,8 +237,11 @@ def _ranges(ranges: Any, past_end: int) -> str:
 def _brackets(each: Any) -> str:
     found = []
     if "default_value" in each.DESCRIPTOR.fields_by_name and each.HasField("default_value"):
-        is_text = each.type in (TYPE_STRING, TYPE_BYTES)
-        value = _quoted(each.default_value) if is_text else each.default_value
+        value = each.default_value
+        if each.type == TYPE_STRING:
+            value = _quoted(value)
+        elif each.type == TYPE_BYTES:  # descriptors have bytes escaped already
+            value = f'"{value}"'
         found.append(f"default = {value}")
     if (
         "json_name" in each.DESCRIPTOR.fields_by_name

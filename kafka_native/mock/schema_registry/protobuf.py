@@ -11,7 +11,8 @@ import importlib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from kafka_native.mock.schema_registry import proto_parser, proto_writer
+from kafka_native import protobuf_parser
+from kafka_native.mock.schema_registry import proto_writer
 from kafka_native.mock.schema_registry.errors import InvalidSchemaError, RegistryError
 
 WELL_KNOWN: Final = {
@@ -83,7 +84,10 @@ def _read(text: str) -> Any:
         data = base64.b64decode(text.strip(), validate=True)
         file = module.FileDescriptorProto.FromString(data)
     except (binascii.Error, ValueError):
-        return proto_parser.parse(text, module)
+        try:
+            return protobuf_parser.parse(text, module)
+        except protobuf_parser.ProtoSyntaxError as error:
+            raise InvalidSchemaError(str(error)) from None
     except Exception as error:  # protobuf's DecodeError, which has no common module
         raise InvalidSchemaError(f"the descriptor can't be decoded: {error}") from None
     file.ClearField("name")

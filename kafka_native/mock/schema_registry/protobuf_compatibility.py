@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from kafka_native.mock.schema_registry.proto_parser import LABELS, SCALARS, TYPE_GROUP, TYPE_MESSAGE
 from kafka_native.mock.schema_registry.protobuf import Schema
+from kafka_native.protobuf_parser import LABELS, SCALARS, TYPE_GROUP, TYPE_MESSAGE
 
 _TYPE_ENUM: Final = 14
 # The types of one group have the same form on the wire, and values that fit both.

@@ -137,6 +137,10 @@ CALLS: list[tuple[str, list[Any], dict[str, Any], Any]] = [
 ]
 
 
+OWN_CALLS = {"explain_compatibility"}
+"""Calls that confluent_kafka's client doesn't have."""
+
+
 def with_values(arguments: Any, module: Any) -> Any:
     """Return the arguments with a package's own value types."""
     values = {
@@ -208,7 +212,29 @@ def test_only_deleted_subjects_and_versions(connect: Callable[..., Caller]) -> N
 def test_every_call_is_in_the_table() -> None:
     others = {"new_client", "config", "close", "clear_caches", "clear_latest_caches"}
     public = {name for name in vars(ours.SchemaRegistryClient) if not name.startswith("_")}
-    assert public - others == {call[0] for call in CALLS}
+    assert public - others - OWN_CALLS == {call[0] for call in CALLS}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        ({"is_compatible": True, "messages": ["an old remark"]}, []),
+        ({"is_compatible": False, "messages": ["field a is\nmissing", "b"]}, ["field a is missing", "b"]),
+        ({"is_compatible": False}, ["the registry gave no reason"]),
+    ],
+)  # fmt: skip
+def test_reasons_of_an_incompatible_schema(
+    server: Server, connect: Callable[..., Caller], answer: Any, expected: list[str]
+) -> None:
+    server.answer(Answer(body=answer))
+    caller = connect()
+    assert caller("explain_compatibility", SUBJECT, ours.Schema('"int"')) == expected
+    assert caller("explain_compatibility", SUBJECT, ours.Schema('"int"'), 3, True) == expected
+    found = [each.meaning() for each in server.requests]
+    server.requests.clear()
+    caller("test_compatibility_all_versions", SUBJECT, ours.Schema('"int"'), verbose=True)
+    caller("test_compatibility", SUBJECT, ours.Schema('"int"'), 3, True, True)
+    assert [each.meaning() for each in server.requests] == found
 
 
 def test_headers_of_a_request(server: Server, connect: Callable[..., Caller]) -> None:

@@ -6,8 +6,6 @@ import ast
 import re
 from typing import Any, Final
 
-from kafka_native.mock.schema_registry.errors import InvalidSchemaError
-
 SCALARS: Final = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7,
     "bool": 8, "string": 9, "bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16,
@@ -32,10 +30,15 @@ _NESTING_MAX = 64
 _NUMBER_MAX = (1 << 31) - 1
 
 
+class ProtoSyntaxError(ValueError):
+    """A .proto file is malformed."""
+
+
 def parse(text: str, module: Any) -> Any:
     """Return the file's descriptor. Names of types stay as they are written.
 
-    Raises ``InvalidSchemaError``.
+    :param module: ``google.protobuf.descriptor_pb2``.
+    :raises ProtoSyntaxError: The text is malformed.
     """
     return _Parser(_tokens(text), module).file()
 
@@ -46,7 +49,7 @@ def _tokens(text: str) -> list[str]:
         match = _TOKEN.match(text, at)
         if match is None:
             line = text.count("\n", 0, at) + 1
-            raise InvalidSchemaError(f"line {line} of the .proto file: {text[at : at + 20]!r}")
+            raise ProtoSyntaxError(f"line {line} of the .proto file: {text[at : at + 20]!r}")
         if match.lastgroup != "space":
             found.append(match[0])
         at = match.end()
@@ -69,7 +72,7 @@ class _Parser:
     def _next(self) -> str:
         token = self._peek()
         if not token:
-            raise InvalidSchemaError("the .proto file ends too early")
+            raise ProtoSyntaxError("the .proto file ends too early")
         self._at += 1
         return token
 
@@ -82,12 +85,12 @@ class _Parser:
     def _expect(self, token: str) -> None:
         if (found := self._next()) != token:
             around = " ".join(self._tokens[max(0, self._at - 6) : self._at])
-            raise InvalidSchemaError(f"expected {token!r}, not {found!r}, after: {around}")
+            raise ProtoSyntaxError(f"expected {token!r}, not {found!r}, after: {around}")
 
     def _name(self, dotted: bool = False) -> str:
         token = self._next()
         if not re.fullmatch(r"\.?[A-Za-z_][\w.]*" if dotted else r"[A-Za-z_]\w*", token):
-            raise InvalidSchemaError(f"expected a name, not {token!r}")
+            raise ProtoSyntaxError(f"expected a name, not {token!r}")
         return token
 
     def _integer(self) -> int:
@@ -97,9 +100,9 @@ class _Parser:
             is_octal = token.isdigit() and len(token) > 1 and token[0] == "0"
             value = int(token, 8) if is_octal else int(token, 0)
         except ValueError:
-            raise InvalidSchemaError(f"expected a number, not {token!r}") from None
+            raise ProtoSyntaxError(f"expected a number, not {token!r}") from None
         if value > _NUMBER_MAX:
-            raise InvalidSchemaError(f"the number {token[:50]} is too large")
+            raise ProtoSyntaxError(f"the number {token[:50]} is too large")
         return -value if is_negative else value
 
     def _string(self) -> str:
@@ -109,9 +112,17 @@ class _Parser:
             try:
                 parts.append(str(ast.literal_eval(token)))
             except (SyntaxError, ValueError):
-                raise InvalidSchemaError(f"this string is not valid: {token[:50]}") from None
+                raise ProtoSyntaxError(f"this string is not valid: {token[:50]}") from None
         if not parts:
-            raise InvalidSchemaError(f"expected a string, not {self._peek()!r}")
+            raise ProtoSyntaxError(f"expected a string, not {self._peek()!r}")
+        return "".join(parts)
+
+    def _escaped_string(self) -> str:
+        """Read a string without a change of its escapes: descriptors have bytes in this form."""
+        parts = []
+        while self._peek()[:1] in ("'", '"'):
+            # the quotes of another kind of string
+            parts.append(re.sub(r'(?<!\\)"', r'\\"', self._next()[1:-1]))
         return "".join(parts)
 
     # --- declarations ---
@@ -134,7 +145,7 @@ class _Parser:
                 self._option(self._file.options)
                 self._expect(";")
             elif not self._common(word, self._file, self._file.message_type):
-                raise InvalidSchemaError(f"unexpected {word!r} in the .proto file")
+                raise ProtoSyntaxError(f"unexpected {word!r} in the .proto file")
         if self._file.syntax == "proto2":
             self._file.ClearField("syntax")  # as in protoc's descriptors
         return self._file
@@ -147,10 +158,10 @@ class _Parser:
             number = self._module.Edition.items()
             found = dict(number).get(f"EDITION_{value}")
             if found is None:
-                raise InvalidSchemaError(f"unknown edition {value!r}")
+                raise ProtoSyntaxError(f"unknown edition {value!r}")
             self._file.syntax, self._file.edition = "editions", found
         elif value not in ("proto2", "proto3"):
-            raise InvalidSchemaError(f"unknown syntax {value!r}")
+            raise ProtoSyntaxError(f"unknown syntax {value!r}")
         else:
             self._file.syntax = value
 
@@ -187,7 +198,7 @@ class _Parser:
     def _message_body(self, message: Any) -> None:
         self._depth += 1
         if self._depth > _NESTING_MAX:
-            raise InvalidSchemaError("the messages are nested too deeply")
+            raise ProtoSyntaxError("the messages are nested too deeply")
         self._expect("{")
         while not self._accept("}"):
             word = self._next()
@@ -225,7 +236,7 @@ class _Parser:
         elif re.fullmatch(r"\.?[A-Za-z_][\w.]*", word):
             each.type_name = word
         else:
-            raise InvalidSchemaError(f"expected a type, not {word!r}")
+            raise ProtoSyntaxError(f"expected a type, not {word!r}")
         self._end_of_field(each)
 
     def _group(self, each: Any, messages: Any) -> None:
@@ -245,7 +256,7 @@ class _Parser:
         value = self._name(dotted=True)
         self._expect(">")
         if key not in SCALARS or key in ("double", "float", "bytes"):
-            raise InvalidSchemaError(f"{key} is no type for the key of a map")
+            raise ProtoSyntaxError(f"{key} is no type for the key of a map")
         each.label = LABELS["repeated"]
         self._end_of_field(each)
         entry = message.nested_type.add()
@@ -266,7 +277,7 @@ class _Parser:
         self._expect("=")
         number = self._integer()
         if not 0 < number <= FIELD_NUMBER_MAX:
-            raise InvalidSchemaError(f"{each.name}: {number} is no field number")
+            raise ProtoSyntaxError(f"{each.name}: {number} is no field number")
         each.number = number
         self._bracketed_options(each)
         self._expect(";")
@@ -279,7 +290,10 @@ class _Parser:
                 key = self._next()
                 self._expect("=")
                 is_text = self._peek()[:1] in ("'", '"')
-                value = self._string() if is_text else self._constant()
+                if is_text and key == "default" and each.type == SCALARS["bytes"]:
+                    value = self._escaped_string()
+                else:
+                    value = self._string() if is_text else self._constant()
                 setattr(each, "default_value" if key == "default" else key, value)
             else:
                 self._option(each.options)
@@ -304,7 +318,7 @@ class _Parser:
         if not any(
             each.HasField("oneof_index") and each.oneof_index == number for each in message.field
         ):
-            raise InvalidSchemaError(f"the oneof {oneof.name} has no field")
+            raise ProtoSyntaxError(f"the oneof {oneof.name} has no field")
 
     def _add_synthetic_oneofs(self, message: Any) -> None:
         for each in message.field:
@@ -320,7 +334,7 @@ class _Parser:
                 is_max = self._accept("max")
                 end = (FIELD_NUMBER_MAX if past_end else _NUMBER_MAX) if is_max else self._integer()
             if past_end and max(start, end) > FIELD_NUMBER_MAX:
-                raise InvalidSchemaError(f"{max(start, end)} is no field number")
+                raise ProtoSyntaxError(f"{max(start, end)} is no field number")
             added.append(ranges.add(start=start, end=end + past_end))
             if not self._accept(","):
                 break
@@ -370,7 +384,7 @@ class _Parser:
             elif word == "rpc":
                 self._method(service.method.add())
             elif word != ";":
-                raise InvalidSchemaError(f"unexpected {word!r} in a service")
+                raise ProtoSyntaxError(f"unexpected {word!r} in a service")
 
     def _method(self, method: Any) -> None:
         method.name = self._name()
@@ -414,7 +428,7 @@ class _Parser:
             else:
                 name = self._name(dotted=True)
                 if name.startswith(".") != (bool(parts) and self._tokens[self._at - 2] != "."):
-                    raise InvalidSchemaError(f"the name of an option can't have {name!r} here")
+                    raise ProtoSyntaxError(f"the name of an option can't have {name!r} here")
                 parts += [(each, False) for each in name.removeprefix(".").split(".")]
             if not self._accept(".") and not self._peek().startswith("."):
                 return parts
@@ -441,7 +455,7 @@ class _Parser:
                 is_string = known.cpp_type == known.CPPTYPE_STRING
                 setattr(target, name, value if is_string else int(value))
         except (KeyError, TypeError, ValueError):
-            raise InvalidSchemaError(f"option {name}: {value!r} is not valid") from None
+            raise ProtoSyntaxError(f"option {name}: {value!r} is not valid") from None
         return True
 
     def _keep(self, options: Any, parts: list[tuple[str, bool]], value: str, is_text: bool) -> None:
@@ -461,7 +475,7 @@ class _Parser:
         self._accept("+")
         token = self._next()
         if not re.match(r"[\w.]", token):
-            raise InvalidSchemaError(f"expected a value, not {token!r}")
+            raise ProtoSyntaxError(f"expected a value, not {token!r}")
         return sign + token
 
     def _aggregate(self) -> str:

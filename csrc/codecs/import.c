@@ -1,7 +1,7 @@
 /* Arrow columns of other libraries. import.h lists the possible checks.
  *
  * Thread: the caller's. Lock: none. It allocates nothing. */
-#include "arrow/import.h"
+#include "codecs/import.h"
 
 #include <limits.h>
 #include "base/utf8.h"
@@ -146,9 +146,8 @@ bool kn_arrow_can_be_pairs(const struct ArrowSchema *schema)
 
 /* --- arrays --- */
 
-/* Checks counts and pointers of one array, which must have the rows [skip, skip + length). */
-static int check_array(const struct ArrowArray *array, int64_t skip, int64_t length,
-                       int64_t buffers, struct kn_arrow_problem *problem)
+int kn_arrow_check_array(const struct ArrowArray *array, int64_t skip, int64_t length,
+                         int64_t buffers, struct kn_arrow_problem *problem)
 {
     if (!array) return kn_arrow_wrong(problem, -1, "an array isn't there");
     if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
@@ -169,8 +168,8 @@ static int check_array(const struct ArrowArray *array, int64_t skip, int64_t len
     return KN_OK;
 }
 
-static int bind_validity(const struct ArrowArray *array, int64_t skip,
-                         struct kn_arrow_validity *validity, struct kn_arrow_problem *problem)
+int kn_arrow_bind_validity(const struct ArrowArray *array, int64_t skip,
+                           struct kn_arrow_validity *validity, struct kn_arrow_problem *problem)
 {
     validity->bits = array->null_count == 0 ? NULL : array->buffers[0];
     validity->first = array->offset + skip;
@@ -185,10 +184,10 @@ int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowAr
 {
     memset(numbers, 0, sizeof *numbers);
     numbers->type = kn_arrow_type_of(schema->format);
-    int status = check_array(array, skip, length, numbers->type.layout == KN_ARROW_NULL ? 0 : 2,
-                             problem);
+    int status = kn_arrow_check_array(array, skip, length,
+                                      numbers->type.layout == KN_ARROW_NULL ? 0 : 2, problem);
     if (status != KN_OK || numbers->type.layout == KN_ARROW_NULL) return status;
-    status = bind_validity(array, skip, &numbers->validity, problem);
+    status = kn_arrow_bind_validity(array, skip, &numbers->validity, problem);
     if (status != KN_OK || length == 0) return status;
     if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no data buffer");
     numbers->data = (const uint8_t *)array->buffers[1] +
@@ -196,9 +195,9 @@ int kn_arrow_bind_numbers(const struct ArrowSchema *schema, const struct ArrowAr
     return KN_OK;
 }
 
-/* Checks that the offsets rise from 0 on. It has no branch per row, because there are many rows. */
-static int check_offsets(const uint8_t *offsets, int wide, int64_t count,
-                         struct kn_arrow_problem *problem)
+/* It has no branch per row, because there are many rows. */
+int kn_arrow_check_offsets(const uint8_t *offsets, int wide, int64_t count,
+                           struct kn_arrow_problem *problem)
 {
     int64_t falls = 0;
     if (wide) {
@@ -228,7 +227,7 @@ static int bind_strings(const struct ArrowArray *array, int64_t skip, int64_t le
     int wide = bytes->type.layout == KN_ARROW_BYTES64;
     if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of offsets");
     bytes->offsets = (const uint8_t *)array->buffers[1] + (array->offset + skip) * (wide ? 8 : 4);
-    int status = check_offsets(bytes->offsets, wide, length, problem);
+    int status = kn_arrow_check_offsets(bytes->offsets, wide, length, problem);
     if (status != KN_OK) return status;
     bytes->data = array->buffers[2];
     bytes->data_bytes = wide ? kn_arrow_i64(bytes->offsets + length * 8)
@@ -250,21 +249,21 @@ static int bind_views(const struct ArrowArray *array, int64_t skip, struct kn_ar
     return KN_OK;
 }
 
-/* Binds plain values, without a dictionary. */
-static int bind_values(const struct ArrowSchema *schema, const struct ArrowArray *array,
-                       int64_t skip, int64_t length, struct kn_arrow_bytes *bytes,
-                       struct kn_arrow_problem *problem)
+int kn_arrow_bind_plain(struct kn_arrow_type type, const struct ArrowArray *array, int64_t skip,
+                        int64_t length, struct kn_arrow_bytes *bytes,
+                        struct kn_arrow_problem *problem)
 {
-    enum kn_arrow_layout layout = layout_of(schema);
+    enum kn_arrow_layout layout = type.layout;
     int64_t buffers = layout == KN_ARROW_NULL    ? 0
                       : layout == KN_ARROW_FIXED ? 2
                       : layout == KN_ARROW_VIEWS ? -3
                                                  : 3;
-    bytes->type = kn_arrow_type_of(schema->format);
+    memset(bytes, 0, sizeof *bytes);
+    bytes->type = type;
     bytes->length = length;
-    int status = check_array(array, skip, length, buffers, problem);
+    int status = kn_arrow_check_array(array, skip, length, buffers, problem);
     if (status != KN_OK || layout == KN_ARROW_NULL) return status;
-    status = bind_validity(array, skip, &bytes->validity, problem);
+    status = kn_arrow_bind_validity(array, skip, &bytes->validity, problem);
     if (status != KN_OK || length == 0) return status;
     if (layout == KN_ARROW_VIEWS) return bind_views(array, skip, bytes, problem);
     if (layout != KN_ARROW_FIXED) return bind_strings(array, skip, length, bytes, problem);
@@ -283,16 +282,21 @@ int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArra
                         int64_t skip, int64_t length, struct kn_arrow_bytes *bytes,
                         struct kn_arrow_problem *problem)
 {
+    struct kn_arrow_numbers indices;
     memset(bytes, 0, sizeof *bytes);
-    if (!schema->dictionary) return bind_values(schema, array, skip, length, bytes, problem);
-    int status = kn_arrow_bind_numbers(schema, array, skip, length, &bytes->indices, problem);
+    if (!schema->dictionary)
+        return kn_arrow_bind_plain(kn_arrow_type_of(schema->format), array, skip, length, bytes,
+                                   problem);
+    int status = kn_arrow_bind_numbers(schema, array, skip, length, &indices, problem);
     if (status != KN_OK) return status;
-    bytes->by_dictionary = 1;
     if (!array->dictionary) return kn_arrow_wrong(problem, -1, "no dictionary");
     if (array->dictionary->length < 0)
         return kn_arrow_wrong(problem, -1, "a dictionary with a length that can't be");
-    return bind_values(schema->dictionary, array->dictionary, 0, array->dictionary->length, bytes,
-                       problem);
+    status = kn_arrow_bind_plain(kn_arrow_type_of(schema->dictionary->format), array->dictionary, 0,
+                                 array->dictionary->length, bytes, problem);
+    bytes->by_dictionary = 1;
+    bytes->indices = indices;
+    return status;
 }
 
 int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArray *array,
@@ -302,14 +306,14 @@ int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArra
     memset(pairs, 0, sizeof *pairs);
     pairs->type = kn_arrow_type_of(schema->format);
     int wide = pairs->type.layout == KN_ARROW_LIST64;
-    int status = check_array(array, skip, length, pairs->type.layout == KN_ARROW_NULL ? 0 : 2,
-                             problem);
+    int status = kn_arrow_check_array(array, skip, length,
+                                      pairs->type.layout == KN_ARROW_NULL ? 0 : 2, problem);
     if (status != KN_OK || pairs->type.layout == KN_ARROW_NULL) return status;
-    status = bind_validity(array, skip, &pairs->validity, problem);
+    status = kn_arrow_bind_validity(array, skip, &pairs->validity, problem);
     if (status != KN_OK || length == 0) return status;
     if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of offsets");
     pairs->offsets = (const uint8_t *)array->buffers[1] + (array->offset + skip) * (wide ? 8 : 4);
-    status = check_offsets(pairs->offsets, wide, length, problem);
+    status = kn_arrow_check_offsets(pairs->offsets, wide, length, problem);
     if (status != KN_OK) return status;
     if (array->n_children != 1) return kn_arrow_wrong(problem, -1, "a list without its entries");
     const struct ArrowArray *entries = array->children[0];
@@ -318,8 +322,10 @@ int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArra
                               : kn_arrow_i32(pairs->offsets + length * 4);
     if (pairs->entry_count > ITEMS_MAX)
         return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
-    if ((status = check_array(entries, 0, pairs->entry_count, 1, problem)) != KN_OK) return status;
-    if ((status = bind_validity(entries, 0, &pairs->entries, problem)) != KN_OK) return status;
+    if ((status = kn_arrow_check_array(entries, 0, pairs->entry_count, 1, problem)) != KN_OK)
+        return status;
+    if ((status = kn_arrow_bind_validity(entries, 0, &pairs->entries, problem)) != KN_OK)
+        return status;
     if (entries->n_children != 2)
         return kn_arrow_wrong(problem, -1, "entries without a key and a value");
     status = kn_arrow_bind_bytes(schemas->children[0], entries->children[0], entries->offset,
@@ -336,14 +342,14 @@ int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArr
                          struct kn_arrow_problem *problem)
 {
     struct kn_arrow_validity validity;
-    int status = check_array(array, 0, 0, 1, problem);
+    int status = kn_arrow_check_array(array, 0, 0, 1, problem);
     if (status != KN_OK) return status;
     if (array->n_children != schema->n_children)
         return kn_arrow_wrong(problem, -1, "another number of columns than its schema");
     for (int64_t i = 0; i < array->n_children; i++) {
         if (!array->children[i]) return kn_arrow_wrong(problem, -1, "a column isn't there");
     }
-    if ((status = bind_validity(array, 0, &validity, problem)) != KN_OK) return status;
+    if ((status = kn_arrow_bind_validity(array, 0, &validity, problem)) != KN_OK) return status;
     for (int64_t row = 0; validity.bits && row < array->length; row++) {
         if (kn_arrow_is_null(&validity, row))
             return kn_arrow_wrong(problem, row, "the struct that should be a row is null");

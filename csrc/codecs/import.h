@@ -8,9 +8,9 @@
  * view buffers). So the possible checks are: counts and pointers, offsets that rise from 0, the place
  * of a string in its view buffer, dictionary indices, and the length of a child. The last offset is
  * taken as the end of a plain data buffer. Nothing recurses: only known types are read, one level
- * deep. Values are loaded with memcpy, because a foreign buffer may have any alignment. */
-#ifndef KN_ARROW_IMPORT_H
-#define KN_ARROW_IMPORT_H
+ * deep. nested.h reads types of any depth. Values are loaded with memcpy, because a foreign buffer may have any alignment. */
+#ifndef KN_CODECS_IMPORT_H
+#define KN_CODECS_IMPORT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,6 +111,20 @@ int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArra
 int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArray *array,
                         int64_t skip, int64_t length, struct kn_arrow_pairs *pairs,
                         struct kn_arrow_problem *problem);
+/* Binds a column of bytes without a dictionary: NULL, BYTES32, BYTES64, VIEWS or FIXED. */
+int kn_arrow_bind_plain(struct kn_arrow_type type, const struct ArrowArray *array, int64_t skip,
+                        int64_t length, struct kn_arrow_bytes *bytes,
+                        struct kn_arrow_problem *problem);
+/* Parts of a binding. */
+/* Checks counts and pointers of one array, which must have the rows [skip, skip + length), and
+ * `buffers` buffers; negative: at least as many. */
+int kn_arrow_check_array(const struct ArrowArray *array, int64_t skip, int64_t length,
+                         int64_t buffers, struct kn_arrow_problem *problem);
+int kn_arrow_bind_validity(const struct ArrowArray *array, int64_t skip,
+                           struct kn_arrow_validity *validity, struct kn_arrow_problem *problem);
+/* Checks that count + 1 offsets (int64 if `wide`, else int32) rise from 0 on. */
+int kn_arrow_check_offsets(const uint8_t *offsets, int wide, int64_t count,
+                           struct kn_arrow_problem *problem);
 /* Checks the table itself: a struct array that fits its schema. */
 int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArray *array,
                          struct kn_arrow_problem *problem);

@@ -1,0 +1,132 @@
+/* The program that encodes rows of columns as Avro or Protobuf records. Python compiles it from a
+ * schema and the type of the columns (kafka_native/codecs/avro_encoder.py, protobuf_encoder.py).
+ *
+ * The instructions follow the order on the wire. They read the item of their node at the current
+ * index, which begins as the row. An instruction that leads into another group of nodes sets the
+ * index; its body, up to `end`, reads only that group, and restores the index at its end.
+ * kn_encode_program_new() checks each index and range, and the groups. So a wrong program makes
+ * wrong records, but touches no other memory.
+ *
+ * Thread: a program never changes. Any thread may take or drop references. */
+#ifndef KN_CODECS_ENCODE_PROGRAM_H
+#define KN_CODECS_ENCODE_PROGRAM_H
+
+#include "codecs/nested.h"
+
+/* Each instruction that writes a value refuses a null. For both formats:
+ * - RECORD, NONE: write nothing. RECORD refuses a null struct.
+ * - BOOLEAN: a byte. FLOAT, DOUBLE: `arg` is an enum kn_encode_number.
+ * - LONG: a zigzag varint (`arg`: signed; `count`: bits of the schema's type).
+ * - BYTES, TEXT (UTF-8): `arg` 0: with the size as a zigzag varint, 1: as a varint.
+ * - CONSTANT: `count` constant bytes from `arg`.
+ * - NULLABLE: if the item is null, the constant byte string (`arg`, `count`), and on at `end`.
+ * - ARRAY: the items of a list, in Avro's one block. REPEATED: the items alone. The body ends with
+ *   NEXT, whose `arg` is the index of the list's instruction.
+ * - DICTIONARY: the body reads the values.
+ * - UNION: two table entries for each of `count` type ids from `arg`: the first instruction of its
+ *   branch (-1: there is no such id) and the child. Each branch ends with a LEAVE to the union's end.
+ * - DONE is the last one.
+ * For Avro:
+ * - MULTIPLY, DIVIDE: the signed number times or by `arg`, exactly; `count` as for LONG.
+ * - UUID (text of a UUID), UUID_TEXT (from 16 bytes), FIXED (`arg` bytes).
+ * - ENUM: the symbol with these bytes. Table entries from `arg`, three for each of `count` symbols,
+ *   sorted by bytes: place and size of a constant, and the symbol's number.
+ * - DECIMAL: four table entries from `arg`: signed, power of ten to multiply with, size of the Avro
+ *   fixed (-1: bytes), and place of the constant that the number must be below (32 bytes,
+ *   little-endian).
+ * - DURATION: from months, days and nanoseconds.
+ * For Protobuf:
+ * - VARINT, LITTLE (the lowest byte first): an integer. `arg`: bit 0: the column is signed, bit 1:
+ *   the schema's type is. `count`: bits of the schema's type.
+ * - ENUM_NUMBER: as ENUM, but a varint.
+ * - TIMESTAMP, TIME_SPAN: the messages Timestamp and Duration with their size, from an int64 with
+ *   `arg` ticks a second.
+ * - DELIMITED: the bytes of the body, after their size. The body ends with CLOSE.
+ * - UNLESS_EMPTY: on at `end` if the item is zero, false, or has no bytes or items.
+ * - ONE_OF: refuses a row if more than one of `count` nodes, table entries from `arg`, isn't null. */
+#define KN_ENCODE_OPS(X)                                                                           \
+    X(RECORD)                                                                                      \
+    X(NONE)                                                                                        \
+    X(BOOLEAN)                                                                                     \
+    X(LONG)                                                                                        \
+    X(MULTIPLY)                                                                                    \
+    X(DIVIDE)                                                                                      \
+    X(FLOAT)                                                                                       \
+    X(DOUBLE)                                                                                      \
+    X(BYTES)                                                                                       \
+    X(TEXT)                                                                                        \
+    X(UUID)                                                                                        \
+    X(UUID_TEXT)                                                                                   \
+    X(FIXED)                                                                                       \
+    X(ENUM)                                                                                        \
+    X(DECIMAL)                                                                                     \
+    X(DURATION)                                                                                    \
+    X(CONSTANT)                                                                                    \
+    X(NULLABLE)                                                                                    \
+    X(ARRAY)                                                                                       \
+    X(NEXT)                                                                                        \
+    X(DICTIONARY)                                                                                  \
+    X(UNION)                                                                                       \
+    X(LEAVE)                                                                                       \
+    X(REPEATED)                                                                                    \
+    X(VARINT)                                                                                      \
+    X(LITTLE)                                                                                      \
+    X(ENUM_NUMBER)                                                                                 \
+    X(TIMESTAMP)                                                                                   \
+    X(TIME_SPAN)                                                                                   \
+    X(DELIMITED)                                                                                   \
+    X(CLOSE)                                                                                       \
+    X(UNLESS_EMPTY)                                                                                \
+    X(ONE_OF)                                                                                      \
+    X(DONE)
+
+#define KN_ENCODE_OP_CODE(name) KN_ENCODE_##name,
+enum kn_encode_code { KN_ENCODE_OPS(KN_ENCODE_OP_CODE) KN_ENCODE_CODE_COUNT };
+#undef KN_ENCODE_OP_CODE
+
+enum kn_encode_number { /* what FLOAT and DOUBLE read */
+                        KN_ENCODE_NUMBER_HALF,
+                        KN_ENCODE_NUMBER_SINGLE,
+                        KN_ENCODE_NUMBER_DOUBLE,
+                        KN_ENCODE_NUMBER_SIGNED,
+                        KN_ENCODE_NUMBER_UNSIGNED,
+                        KN_ENCODE_NUMBER_COUNT
+};
+
+#define KN_ENCODE_OPS_MAX (1 << 20)
+#define KN_ENCODE_FRAMES_MAX 128
+#define KN_ENCODE_DECIMAL_ENTRIES 4
+#define KN_ENCODE_DECIMAL_BYTES_MAX 32
+#define KN_ENCODE_DECIMAL_POWER_MAX 152 /* the largest difference of two scales */
+
+struct kn_encode_op {
+    int32_t code;
+    int32_t node; /* -1: none */
+    int32_t end;
+    int32_t arg;
+    int32_t count;
+    /* ARRAY, REPEATED: whether an item may take no bytes; kn_encode_program_new() computes it */
+    int32_t is_empty;
+};
+
+struct kn_encode_program {
+    atomic_int refs;
+    struct kn_nested_type *type; /* a reference */
+    int32_t op_count;
+    int32_t table_count;
+    int32_t constant_bytes;
+    struct kn_encode_op *ops;
+    int32_t *table;
+    uint8_t *constants;
+};
+
+/* Copies its arguments. KN_OK, KN_ERR_INVALID (*bad_op: the first bad instruction) or
+ * KN_ERR_NOMEM. */
+int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op *ops,
+                          int32_t op_count, const int32_t *table, int32_t table_count,
+                          const uint8_t *constants, int32_t constant_bytes,
+                          struct kn_encode_program **out, int32_t *bad_op);
+void kn_encode_program_unref(struct kn_encode_program *program); /* NULL is allowed */
+const char *kn_encode_op_name(int code);                         /* as above; NULL: there is none */
+
+#endif

@@ -1,0 +1,712 @@
+/* Encodes records: see record_encode.h.
+ *
+ * The place to write is a local variable, and each helper returns the next one: so it stays in a
+ * register. NULL: the helper has filled in the problem. Up to KN_BUILDER_SLACK_BYTES may be written
+ * without a check: the loop makes room again after each instruction. */
+#include "codecs/record_encode.h"
+
+#include "base/utf8.h"
+#include "base/varint.h"
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define IS_LITTLE_ENDIAN 1
+#else
+#define IS_LITTLE_ENDIAN 0
+#endif
+#define TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
+#define TIMESTAMP_MAX_S INT64_C(253402300799)   /* the end of the year 9999 */
+#define DURATION_MAX_S INT64_C(315576000000)
+#define UUID_TEXT_BYTES 36
+#define LIMBS 8
+#define LIMB_POWER_MAX 9 /* 10^9 fits a limb */
+
+struct frame { /* a body that has set the index */
+    const struct kn_encode_op *op;
+    int64_t index; /* to restore */
+    int64_t next;  /* lists: the next item, and the end; DELIMITED: the place of its size */
+    int64_t end;
+};
+
+struct run { /* one record */
+    const struct kn_encode_program *program;
+    const struct kn_nested *columns;
+    struct kn_builder *builder;
+    uint8_t *limit; /* the slack follows */
+    int64_t used;   /* the bytes before the record */
+    int32_t status;
+    const char *text;
+    int32_t frame_count;
+    int64_t empty_items_left;
+    struct frame frames[KN_ENCODE_FRAMES_MAX];
+};
+
+/* --- room and problems --- */
+
+static __attribute__((noinline, cold)) uint8_t *fail(struct run *run, int status, const char *text)
+{
+    run->status = status;
+    run->text = text;
+    return NULL;
+}
+
+static uint8_t *refuse(struct run *run, const char *text)
+{
+    return fail(run, KN_ERR_INVALID, text);
+}
+
+static uint8_t *refuse_null(struct run *run)
+{
+    return refuse(run, "a null, and the schema has no null here");
+}
+
+static uint8_t *refuse_changed(struct run *run)
+{
+    return refuse(run, "the column is malformed: an item is outside of its buffers");
+}
+
+static __attribute__((noinline)) uint8_t *grow(struct run *run, uint8_t *to, int64_t more_bytes)
+{
+    struct kn_built *records = &run->builder->columns[0];
+    int64_t before = records->bytes_used;
+    records->bytes_used = to - records->bytes;
+    int status = kn_builder_grow_bytes(run->builder, records, more_bytes);
+    int64_t used = records->bytes_used;
+    records->bytes_used = before;
+    if (status != KN_OK) return fail(run, status, "there is no more room");
+    run->limit = records->bytes + records->bytes_room;
+    return records->bytes + used;
+}
+
+static inline uint8_t *reserve(struct run *run, uint8_t *to, int64_t bytes)
+{
+    return bytes <= run->limit - to ? to : grow(run, to, bytes);
+}
+
+/* --- numbers --- */
+
+/* Writes a number, the lowest byte first. */
+static inline uint8_t *put_little(uint8_t *to, const void *number, int32_t size)
+{
+    const uint8_t *from = number;
+    if (IS_LITTLE_ENDIAN) {
+        memcpy(to, number, (size_t)size);
+    } else {
+        for (int32_t i = 0; i < size; i++) to[i] = from[size - 1 - i];
+    }
+    return to + size;
+}
+
+static inline int64_t load_integer(const uint8_t *at, int32_t width, bool is_signed)
+{
+    uint16_t two;
+    uint32_t four;
+    switch (width) {
+    case 1: return is_signed ? (int64_t)(int8_t)*at : *at;
+    case 2: memcpy(&two, at, 2); return is_signed ? (int64_t)(int16_t)two : two;
+    case 4: memcpy(&four, at, 4); return is_signed ? (int64_t)(int32_t)four : four;
+    default: return kn_arrow_i64(at);
+    }
+}
+
+static inline uint8_t *put_integer(struct run *run, int64_t value, int32_t bits, uint8_t *to)
+{
+    if (bits == 32 && value != (int32_t)value)
+        return refuse(run, "the number is out of the range of an int");
+    return kn_varint_put(to, value);
+}
+
+static inline uint8_t *put_long(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width,
+                                 op->arg);
+    if (width == 8 && !op->arg && value < 0)
+        return refuse(run, "the number is out of the range of a long");
+    return put_integer(run, value, op->count, to);
+}
+
+/* Reads an integer that VARINT or LITTLE writes. Unsigned ones have the bits of an int64. */
+static bool load_in_range(const struct run *run, const struct kn_encode_op *op, int64_t index,
+                          int64_t *value)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    bool is_signed = op->arg & 1, wants_signed = op->arg & 2;
+    *value = load_integer(run->columns->columns[op->node].items + index * width, width, is_signed);
+    if (width == 8 && *value < 0 && is_signed != wants_signed) return 0;
+    if (*value < 0 && is_signed && !wants_signed) return 0;
+    if (op->count == 64) return 1;
+    return wants_signed ? *value == (int32_t)*value : *value >= 0 && *value <= UINT32_MAX;
+}
+
+static uint8_t *put_plain_integer(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                  uint8_t *to)
+{
+    int64_t value;
+    if (!load_in_range(run, op, index, &value))
+        return refuse(run, "the number is out of the range of the field");
+    if (op->code == KN_ENCODE_VARINT) return kn_uvarint_put(to, (uint64_t)value);
+    uint32_t low = (uint32_t)value;
+    return op->count == 32 ? put_little(to, &low, 4) : put_little(to, &value, 8);
+}
+
+/* Writes the message Timestamp or Duration: seconds and nanoseconds, behind the size. */
+static uint8_t *put_seconds(struct run *run, const struct kn_encode_op *op, int64_t index,
+                            uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
+    int64_t seconds = value / op->arg, rest = value % op->arg;
+    bool is_timestamp = op->code == KN_ENCODE_TIMESTAMP;
+    if (is_timestamp && rest < 0) {
+        seconds--;
+        rest += op->arg;
+    }
+    if (is_timestamp ? seconds < TIMESTAMP_MIN_S || seconds > TIMESTAMP_MAX_S
+                     : seconds < -DURATION_MAX_S || seconds > DURATION_MAX_S)
+        return refuse(run, "the time is out of Protobuf's range");
+    int64_t nanoseconds = rest * (1000000000 / op->arg);
+    uint8_t *start = to++;
+    if (seconds) {
+        *to++ = 0x08;
+        to = kn_uvarint_put(to, (uint64_t)seconds);
+    }
+    if (nanoseconds) {
+        *to++ = 0x10;
+        to = kn_uvarint_put(to, (uint64_t)nanoseconds);
+    }
+    *start = (uint8_t)(to - start - 1);
+    return to;
+}
+
+static uint8_t *put_scaled(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
+    if (op->code == KN_ENCODE_DIVIDE) {
+        if (value % op->arg) return refuse(run, "the schema's unit is too coarse for the time");
+        value /= op->arg;
+    } else if (__builtin_mul_overflow(value, (int64_t)op->arg, &value)) {
+        return refuse(run, "the time is out of range in the schema's unit");
+    }
+    return put_integer(run, value, op->count, to);
+}
+
+static double half_to_double(uint16_t half)
+{
+    int exponent = half >> 10 & 31, fraction = half & 1023;
+    double sign = half & 0x8000 ? -1.0 : 1.0;
+    if (exponent == 31) return sign * (fraction ? __builtin_nan("") : __builtin_inf());
+    return sign * (exponent ? __builtin_ldexp(1024 + fraction, exponent - 25)
+                            : __builtin_ldexp(fraction, -24));
+}
+
+/* Reads a number that FLOAT or DOUBLE writes. *is_exact: whether it is unchanged. */
+static double load_real(const uint8_t *at, int32_t width, int32_t number, bool *is_exact)
+{
+    uint16_t half;
+    float single;
+    double real;
+    *is_exact = 1;
+    if (number == KN_ENCODE_NUMBER_HALF) {
+        memcpy(&half, at, sizeof half);
+        return half_to_double(half);
+    }
+    if (number == KN_ENCODE_NUMBER_SINGLE) {
+        memcpy(&single, at, sizeof single);
+        return single;
+    }
+    if (number == KN_ENCODE_NUMBER_DOUBLE) {
+        memcpy(&real, at, sizeof real);
+        return real;
+    }
+    int64_t value = load_integer(at, width, number == KN_ENCODE_NUMBER_SIGNED);
+    bool is_huge = number == KN_ENCODE_NUMBER_UNSIGNED && value < 0;
+    uint64_t size = value < 0 && !is_huge ? -(uint64_t)value : (uint64_t)value;
+    /* exact: no more than 53 bits between the highest and the lowest one */
+    *is_exact = !size || 64 - __builtin_clzll(size) - __builtin_ctzll(size) <= 53;
+    return is_huge ? (double)(uint64_t)value : (double)value;
+}
+
+static uint8_t *put_real(struct run *run, const struct kn_encode_op *op, int64_t index, uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    bool is_exact;
+    double real = load_real(run->columns->columns[op->node].items + index * width, width, op->arg,
+                            &is_exact);
+    if (op->code == KN_ENCODE_DOUBLE) {
+        if (!is_exact) return refuse(run, "the number has too many digits for a double");
+        return put_little(to, &real, 8);
+    }
+    float single = (float)real;
+    bool is_integer = op->arg >= KN_ENCODE_NUMBER_SIGNED;
+    if ((op->arg == KN_ENCODE_NUMBER_DOUBLE || is_integer) && real == real &&
+        (!is_exact || (double)single != real))
+        return refuse(run, "the number has too many digits for a float");
+    return put_little(to, &single, 4);
+}
+
+/* --- bytes --- */
+
+/* Returns the bytes of an item that isn't null. */
+static inline const uint8_t *bytes_of(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                      int64_t *size)
+{
+    const uint8_t *data;
+    int status = kn_arrow_value(&run->columns->columns[op->node].bytes, index, &data, size);
+    if (__builtin_expect(status != KN_OK || !data, 0)) {
+        refuse_changed(run);
+        return NULL;
+    }
+    return data;
+}
+
+static bool is_uuid(const uint8_t *text, int64_t size)
+{
+    if (size != UUID_TEXT_BYTES) return 0;
+    for (int i = 0; i < UUID_TEXT_BYTES; i++) {
+        uint8_t c = text[i], lower = c | 0x20;
+        bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
+        bool is_hex = (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f');
+        if (is_dash ? c != '-' : !is_hex) return 0;
+    }
+    return 1;
+}
+
+static uint8_t *put_bytes(struct run *run, const struct kn_encode_op *op, int64_t index,
+                          uint8_t *to)
+{
+    int64_t size;
+    const uint8_t *from = bytes_of(run, op, index, &size);
+    if (!from) return NULL;
+    if (op->code == KN_ENCODE_TEXT && !kn_utf8_is_valid(from, (size_t)size))
+        return refuse(run, "the text isn't UTF-8");
+    if (op->code == KN_ENCODE_UUID && !is_uuid(from, size))
+        return refuse(run, "the text isn't a UUID");
+    if (op->code == KN_ENCODE_FIXED && size != op->arg)
+        return refuse(run, "the value has another size than the fixed");
+    if (size > INT32_MAX) return fail(run, KN_ERR_TOO_LARGE, "the value is too large");
+    if (!(to = reserve(run, to, size + KN_VARLONG_MAX_BYTES))) return NULL;
+    if (op->code != KN_ENCODE_FIXED)
+        to = op->arg ? kn_uvarint_put(to, (uint64_t)size) : kn_varint_put(to, size);
+    if (size) memcpy(to, from, (size_t)size);
+    return to + size;
+}
+
+static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
+                              uint8_t *to)
+{
+    static const char digits[] = "0123456789abcdef";
+    const uint8_t *from = run->columns->columns[op->node].items + index * 16;
+    if (!(to = reserve(run, to, UUID_TEXT_BYTES + 1))) return NULL;
+    to = kn_varint_put(to, UUID_TEXT_BYTES);
+    for (int i = 0; i < 16; i++) {
+        if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
+        *to++ = (uint8_t)digits[from[i] >> 4];
+        *to++ = (uint8_t)digits[from[i] & 15];
+    }
+    return to;
+}
+
+static uint8_t *put_symbol(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    int64_t size;
+    const uint8_t *from = bytes_of(run, op, index, &size);
+    if (!from) return NULL;
+    for (int32_t low = 0, high = op->count; low < high;) {
+        int32_t middle = (low + high) / 2;
+        const int32_t *symbol = run->program->table + op->arg + 3 * middle;
+        int64_t common = size < symbol[1] ? size : symbol[1];
+        int order = memcmp(from, run->program->constants + symbol[0], (size_t)common);
+        if (!order) order = (size > symbol[1]) - (size < symbol[1]);
+        if (!order && op->code == KN_ENCODE_ENUM) return kn_varint_put(to, symbol[2]);
+        if (!order) return kn_uvarint_put(to, (uint64_t)(int64_t)symbol[2]);
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
+    return refuse(run, "the enum has no such symbol");
+}
+
+/* Arrow: months, days and nanoseconds. Avro: months, days and milliseconds, unsigned. */
+static uint8_t *put_duration(struct run *run, const struct kn_encode_op *op, int64_t index,
+                             uint8_t *to)
+{
+    const uint8_t *from = run->columns->columns[op->node].items + index * 16;
+    int64_t nanoseconds = kn_arrow_i64(from + 8);
+    if (kn_arrow_i32(from) < 0 || kn_arrow_i32(from + 4) < 0 || nanoseconds < 0)
+        return refuse(run, "Avro has no negative durations");
+    if (nanoseconds % 1000000) return refuse(run, "Avro's durations have whole milliseconds");
+    if (nanoseconds / 1000000 > UINT32_MAX)
+        return refuse(run, "the duration has too many milliseconds");
+    uint32_t milliseconds = (uint32_t)(nanoseconds / 1000000);
+    to = put_little(put_little(to, from, 4), from + 4, 4);
+    return put_little(to, &milliseconds, 4);
+}
+
+/* --- decimals --- */
+
+/* Loads a number as its size, in limbs from the lowest one, and its sign. */
+static bool load_size(const uint8_t *at, int32_t width, bool is_signed, uint32_t size[LIMBS])
+{
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
+    put_little(little, at, width);
+    bool is_negative = is_signed && little[width - 1] & 0x80;
+    memset(little + width, is_negative ? 0xff : 0, sizeof little - (size_t)width);
+    for (int i = 0; i < LIMBS; i++)
+        size[i] = little[4 * i] | (uint32_t)little[4 * i + 1] << 8 |
+                  (uint32_t)little[4 * i + 2] << 16 | (uint32_t)little[4 * i + 3] << 24;
+    uint64_t carry = 1;
+    for (int i = 0; i < LIMBS && is_negative; i++) {
+        carry += (uint32_t)~size[i];
+        size[i] = (uint32_t)carry;
+        carry >>= 32;
+    }
+    return is_negative;
+}
+
+static uint32_t power_of_ten(int32_t exponent)
+{
+    uint32_t power = 1;
+    while (exponent-- > 0) power *= 10;
+    return power;
+}
+
+/* Multiplies by a power of ten. Returns whether the result is exact and has room. */
+static bool scale(uint32_t size[LIMBS], int32_t power)
+{
+    while (power) {
+        int32_t step = power > 0 ? power : -power;
+        if (step > LIMB_POWER_MAX) step = LIMB_POWER_MAX;
+        uint32_t factor = power_of_ten(step);
+        uint64_t carry = 0;
+        for (int i = 0; i < LIMBS; i++) {
+            if (power > 0) {
+                carry += (uint64_t)size[i] * factor;
+                size[i] = (uint32_t)carry;
+                carry >>= 32;
+            } else {
+                carry = carry << 32 | size[LIMBS - 1 - i];
+                size[LIMBS - 1 - i] = (uint32_t)(carry / factor);
+                carry %= factor;
+            }
+        }
+        if (carry) return 0;
+        power += power > 0 ? -step : step;
+    }
+    return 1;
+}
+
+static bool is_below(const uint32_t size[LIMBS], const uint8_t *limit)
+{
+    for (int i = LIMBS - 1; i >= 0; i--) {
+        uint32_t limb = limit[4 * i] | (uint32_t)limit[4 * i + 1] << 8 |
+                        (uint32_t)limit[4 * i + 2] << 16 | (uint32_t)limit[4 * i + 3] << 24;
+        if (size[i] != limb) return size[i] < limb;
+    }
+    return 0;
+}
+
+/* Writes the two's complement of a number, the lowest byte first. Returns how many bytes it needs. */
+static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
+                          uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX])
+{
+    uint64_t carry = is_negative;
+    for (int i = 0; i < LIMBS; i++) {
+        carry += is_negative ? (uint32_t)~size[i] : size[i];
+        for (int k = 0; k < 4; k++) little[4 * i + k] = (uint8_t)(carry >> (8 * k));
+        carry >>= 32;
+    }
+    int32_t count = KN_ENCODE_DECIMAL_BYTES_MAX;
+    uint8_t sign = little[count - 1] & 0x80 ? 0xff : 0;
+    while (count > 1 && little[count - 1] == sign && !((little[count - 2] ^ sign) & 0x80)) count--;
+    return count;
+}
+
+static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
+                            uint8_t *to)
+{
+    const int32_t *entry = run->program->table + op->arg;
+    int32_t width = run->columns->type->nodes[op->node].width, wanted = entry[2];
+    const uint8_t *from = run->columns->columns[op->node].items + index * width;
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
+    uint32_t size[LIMBS];
+    bool is_negative = load_size(from, width, entry[0], size);
+
+    if (!scale(size, entry[1]))
+        return refuse(run, entry[1] < 0 ? "the schema's scale has too few digits for the decimal"
+                                        : "a decimal has too many digits");
+    if (!is_below(size, run->program->constants + entry[3]))
+        return refuse(run, "a decimal has too many digits");
+    int32_t count = complement(size, is_negative, little);
+    if (wanted < 0) {
+        /* 1 + 32 bytes: one more than the slack */
+        if (!(to = reserve(run, to, KN_ENCODE_DECIMAL_BYTES_MAX + 1))) return NULL;
+        to = kn_varint_put(to, count);
+        wanted = count;
+    } else if (count > wanted) {
+        return refuse(run, "a decimal has too many digits for the fixed");
+    }
+    if (!(to = reserve(run, to, wanted))) return NULL;
+    uint8_t sign = little[KN_ENCODE_DECIMAL_BYTES_MAX - 1] & 0x80 ? 0xff : 0;
+    for (int32_t i = 0; i < wanted; i++)
+        to[wanted - 1 - i] = i < KN_ENCODE_DECIMAL_BYTES_MAX ? little[i] : sign;
+    return to + wanted;
+}
+
+/* --- bodies --- */
+
+static inline void push(struct run *run, const struct kn_encode_op *op, int64_t *index,
+                        int64_t inner)
+{
+    run->frames[run->frame_count++] = (struct frame){.op = op, .index = *index};
+    *index = inner;
+}
+
+/* Begins a list. *op becomes the instruction before the next one. */
+static uint8_t *begin_array(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                            uint8_t *to)
+{
+    const struct kn_encode_op *array = *op;
+    int64_t first, end;
+    if (kn_nested_range(run->columns, array->node, *index, &first, &end) != KN_OK)
+        return refuse_changed(run);
+    bool is_block = array->code == KN_ENCODE_ARRAY;
+    if (first == end) {
+        *op = run->program->ops + array->end - 1;
+        *to = 0;
+        return to + is_block;
+    }
+    if (array->is_empty && (run->empty_items_left -= end - first) < 0)
+        return fail(run, KN_ERR_TOO_LARGE, "arrays have too many empty items");
+    push(run, array, index, first);
+    run->frames[run->frame_count - 1].next = first + 1;
+    run->frames[run->frame_count - 1].end = end;
+    return is_block ? kn_varint_put(to, end - first) : to;
+}
+
+static uint8_t *next_item(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                          uint8_t *to)
+{
+    struct frame *frame = &run->frames[run->frame_count - 1];
+    if (frame->next < frame->end) {
+        *index = frame->next++;
+        *op = frame->op;
+        return to;
+    }
+    *index = frame->index;
+    run->frame_count--;
+    *to = 0;
+    return to + (frame->op->code == KN_ENCODE_ARRAY);
+}
+
+static uint8_t *begin_delimited(struct run *run, const struct kn_encode_op *op, int64_t *index,
+                                uint8_t *to)
+{
+    push(run, op, index, *index);
+    run->frames[run->frame_count - 1].next = to - run->builder->columns[0].bytes;
+    return to + 1;
+}
+
+/* Writes the size before the bytes. Most sizes take the one byte that was left for them. */
+static uint8_t *end_delimited(struct run *run, uint8_t *to)
+{
+    int64_t place = run->frames[--run->frame_count].next;
+    uint8_t *start = run->builder->columns[0].bytes + place;
+    int64_t size = to - start - 1;
+    int64_t more = (int64_t)kn_uvarint_size((uint64_t)size) - 1;
+    if (more) {
+        if (!(to = reserve(run, to, more))) return NULL;
+        start = run->builder->columns[0].bytes + place;
+        memmove(start + 1 + more, start + 1, (size_t)size);
+    }
+    kn_uvarint_put(start, (uint64_t)size);
+    return to + more;
+}
+
+static bool is_empty(const struct run *run, const struct kn_encode_op *op, int64_t index)
+{
+    const struct kn_nested_node *node = &run->columns->type->nodes[op->node];
+    const struct kn_nested_column *column = &run->columns->columns[op->node];
+    const uint8_t *data;
+    int64_t first, end;
+    switch (node->kind) {
+    case KN_NESTED_BITS: return !kn_bit(column->items, column->first + index);
+    case KN_NESTED_FIXED:
+        for (int32_t i = 0; i < node->width; i++)
+            if (column->items[index * node->width + i]) return 0;
+        return 1;
+    case KN_NESTED_BYTES32:
+    case KN_NESTED_BYTES64:
+    case KN_NESTED_VIEWS:
+        return kn_arrow_value(&column->bytes, index, &data, &end) == KN_OK && !end;
+    case KN_NESTED_LIST32:
+    case KN_NESTED_LIST64:
+    case KN_NESTED_FIXED_LIST:
+        return kn_nested_range(run->columns, op->node, index, &first, &end) == KN_OK &&
+               first == end;
+    default: return 0;
+    }
+}
+
+static uint8_t *check_one_of(struct run *run, const struct kn_encode_op *op, int64_t index,
+                             uint8_t *to)
+{
+    int32_t count = 0;
+    for (int32_t i = 0; i < op->count; i++)
+        count += !kn_nested_is_null(run->columns, run->program->table[op->arg + i], index);
+    return count > 1 ? refuse(run, "more than one field of the oneof is set") : to;
+}
+
+static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                            uint8_t *to)
+{
+    const struct kn_encode_op *at = *op;
+    const struct kn_nested_column *column = &run->columns->columns[at->node];
+    uint8_t id = column->ids[*index];
+    if (id >= at->count) return refuse(run, "the schema has no type for this item of the union");
+    const int32_t *entry = run->program->table + at->arg + 2 * (int32_t)id;
+    if (entry[0] < 0) return refuse(run, "the schema has no type for this item of the union");
+    int64_t inner = *index;
+    if (run->columns->type->nodes[at->node].kind == KN_NESTED_DENSE_UNION) {
+        inner = kn_arrow_i32(column->items + *index * 4);
+        if (inner < 0 || inner >= run->columns->columns[entry[1]].length)
+            return refuse_changed(run);
+    }
+    push(run, at, index, inner);
+    *op = run->program->ops + entry[0] - 1;
+    return to;
+}
+
+static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op, int64_t *index,
+                                 uint8_t *to)
+{
+    int64_t entry = kn_nested_entry(run->columns, op->node, *index);
+    if (entry < 0) return entry == -1 ? refuse_null(run) : refuse_changed(run);
+    push(run, op, index, entry);
+    return to;
+}
+
+static uint8_t *put_constant(struct run *run, int32_t place, int32_t size, uint8_t *to)
+{
+    if (size > KN_BUILDER_SLACK_BYTES && !(to = reserve(run, to, size))) return NULL;
+    memcpy(to, run->program->constants + place, (size_t)size);
+    return to + size;
+}
+
+/* --- the loop --- */
+
+/* Writes the value of an instruction that has neither a body nor a constant. */
+static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                 uint8_t *to)
+{
+    const struct kn_nested_column *column = &run->columns->columns[op->node];
+    if (__builtin_expect(kn_arrow_is_null(&column->validity, index), 0)) return refuse_null(run);
+    switch (op->code) {
+    case KN_ENCODE_BOOLEAN:
+        *to = (uint8_t)kn_bit(column->items, column->first + index);
+        return to + 1;
+    case KN_ENCODE_LONG: return put_long(run, op, index, to);
+    case KN_ENCODE_MULTIPLY:
+    case KN_ENCODE_DIVIDE: return put_scaled(run, op, index, to);
+    case KN_ENCODE_FLOAT:
+    case KN_ENCODE_DOUBLE: return put_real(run, op, index, to);
+    case KN_ENCODE_BYTES:
+    case KN_ENCODE_TEXT:
+    case KN_ENCODE_UUID:
+    case KN_ENCODE_FIXED: return put_bytes(run, op, index, to);
+    case KN_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
+    case KN_ENCODE_ENUM:
+    case KN_ENCODE_ENUM_NUMBER: return put_symbol(run, op, index, to);
+    case KN_ENCODE_VARINT:
+    case KN_ENCODE_LITTLE: return put_plain_integer(run, op, index, to);
+    case KN_ENCODE_TIMESTAMP:
+    case KN_ENCODE_TIME_SPAN: return put_seconds(run, op, index, to);
+    case KN_ENCODE_DECIMAL: return put_decimal(run, op, index, to);
+    case KN_ENCODE_DURATION: return put_duration(run, op, index, to);
+    default: return to; /* RECORD, NONE */
+    }
+}
+
+/* Runs the program. Returns NULL at its end, or the instruction that failed. *out becomes the end of
+ * the record. */
+static const struct kn_encode_op *execute(struct run *run, int64_t index, uint8_t **out)
+{
+    const struct kn_encode_op *op = run->program->ops, *failed;
+    uint8_t *to = *out;
+
+    for (;; op++) {
+        failed = op;
+        switch (op->code) {
+        case KN_ENCODE_CONSTANT: to = put_constant(run, op->arg, op->count, to); break;
+        case KN_ENCODE_NULLABLE:
+            if (!kn_nested_is_null(run->columns, op->node, index)) break;
+            to = put_constant(run, op->arg, op->count, to);
+            op = run->program->ops + op->end - 1;
+            break;
+        case KN_ENCODE_UNLESS_EMPTY:
+            if (is_empty(run, op, index)) op = run->program->ops + op->end - 1;
+            break;
+        case KN_ENCODE_DELIMITED: to = begin_delimited(run, op, &index, to); break;
+        case KN_ENCODE_CLOSE: to = end_delimited(run, to); break;
+        case KN_ENCODE_ONE_OF: to = check_one_of(run, op, index, to); break;
+        case KN_ENCODE_ARRAY:
+        case KN_ENCODE_REPEATED:
+            if (kn_arrow_is_null(&run->columns->columns[op->node].validity, index)) {
+                refuse_null(run);
+                return failed;
+            }
+            to = begin_array(run, &op, &index, to);
+            break;
+        case KN_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
+        case KN_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
+        case KN_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
+        case KN_ENCODE_LEAVE:
+            index = run->frames[--run->frame_count].index;
+            op = run->program->ops + op->end - 1;
+            break;
+        case KN_ENCODE_DONE: *out = to; return NULL;
+        default: to = put_value(run, op, index, to);
+        }
+        if (__builtin_expect(!to, 0)) return failed;
+        if (__builtin_expect(to > run->limit, 0) && !(to = grow(run, to, 0))) return failed;
+    }
+}
+
+int kn_record_encode(const struct kn_encode_program *program, const struct kn_nested *columns,
+                     int64_t row, struct kn_builder *builder, struct kn_encode_problem *problem)
+{
+    struct kn_built *records = &builder->columns[0];
+    struct run run;
+    run.program = program;
+    run.columns = columns;
+    run.builder = builder;
+    run.status = KN_OK;
+    run.frame_count = 0;
+    run.empty_items_left = KN_ENCODE_EMPTY_ITEMS_MAX;
+    run.limit = records->bytes + records->bytes_room;
+    uint8_t *to = records->bytes + records->bytes_used;
+    if (!records->bytes && !(to = grow(&run, to, 0))) {
+        *problem = (struct kn_encode_problem){0, run.text};
+        return run.status;
+    }
+    const struct kn_encode_op *failed = execute(&run, row, &to);
+    if (__builtin_expect(!failed, 1)) {
+        records->bytes_used = to - records->bytes;
+        return KN_OK;
+    }
+    *problem = (struct kn_encode_problem){(int32_t)(failed - program->ops), run.text};
+    return run.status;
+}
+
+static int encode(const void *program, const struct kn_nested *columns, int64_t row,
+                  struct kn_builder *builder, struct kn_encode_problem *problem)
+{
+    return kn_record_encode(program, columns, row, builder, problem);
+}
+
+struct kn_encoder kn_record_encoder(const struct kn_encode_program *program)
+{
+    return (struct kn_encoder){program, encode};
+}

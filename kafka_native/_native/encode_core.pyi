@@ -1,0 +1,58 @@
+from collections.abc import Iterable, Iterator
+from typing import Any, final
+
+NESTED_KINDS: dict[str, int]
+ENCODE_CODES: dict[str, int]
+ENCODE_NUMBERS: dict[str, int]
+
+@final
+class EncodeProgram:
+    def __new__(
+        cls,
+        nodes: Iterable[tuple[int, int, int, int]],
+        ops: Iterable[tuple[int, int, int, int, int]],
+        table: Iterable[int],
+        constants: bytes,
+    ) -> EncodeProgram: ...
+
+@final
+class Records:
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+    def __arrow_c_schema__(self) -> Any: ...
+    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
+
+@final
+class ColumnInput:
+    description: tuple[Any, ...]
+    before: int
+    def __new__(cls, data: Any) -> ColumnInput: ...
+    @property
+    def rows(self) -> int: ...
+    def next(self) -> bool: ...
+    def bind(self, program: EncodeProgram, columns: int | tuple[int, ...] | None = ...) -> Any: ...
+
+def encode(
+    program: EncodeProgram, bound: Any, prefix: bytes, first: int, end: int, bytes_max: int
+) -> tuple[Records, int, tuple[int, str] | None]: ...
+def shorten(records: Records, length: int) -> None: ...
+def empty_records() -> Records: ...
+
+class ArrayStream:
+    error: BaseException | None
+    def __arrow_c_stream__(self, requested_schema: Any = ...) -> Any: ...
+
+@final
+class RecordsStream(ArrayStream):
+    def __new__(cls, records: list[Records]) -> RecordsStream: ...
+
+@final
+class RowsStream(ArrayStream):
+    def __new__(
+        cls,
+        input: ColumnInput,
+        kept: int,
+        encoded: int,
+        pieces: Iterator[tuple[int, list[Records]]],
+    ) -> RowsStream: ...

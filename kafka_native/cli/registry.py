@@ -1,0 +1,106 @@
+"""The schema registry of a command: its client, and its errors as one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from kafka_native.cli.connection import NO_REGISTRY_TEXT, REGISTRY_PREFIX, Connection
+from kafka_native.cli.errors import Failed
+
+if TYPE_CHECKING:
+    from kafka_native.schema_registry import SchemaRegistryClient
+
+NUMBERS: Final = (
+    "timeout",
+    "max.retries",
+    "retries.wait.ms",
+    "retries.max.wait.ms",
+    "cache.capacity",
+    "cache.latest.ttl.sec",
+)
+"""The properties of the registry's client that are numbers."""
+
+
+RULES_PREFIX: Final = "rules."
+"""The properties of rule executors, such as the secret of an encryption key, begin with this."""
+
+
+def rule_config(connection: Connection) -> dict[str, str]:
+    """The configuration of rule executors."""
+    return {
+        name.removeprefix(RULES_PREFIX): value
+        for name, value in connection.registry.items()
+        if name.startswith(RULES_PREFIX)
+    }
+
+
+def registry_config(connection: Connection) -> dict[str, Any]:
+    """The configuration of the registry's client, with numbers where it wants numbers.
+
+    :raises click.UsageError: No registry is named, or a number isn't one.
+    """
+    if not connection.registry.get("url", "").strip():
+        raise click.UsageError(NO_REGISTRY_TEXT)
+    found: dict[str, Any] = {"timeout": connection.timeout_s, **connection.registry}
+    for name in [each for each in found if each.startswith(RULES_PREFIX)]:
+        del found[name]
+    for name in NUMBERS:
+        value = found.get(name)
+        if isinstance(value, str):
+            try:
+                found[name] = float(value) if name == "timeout" else int(value)
+            except ValueError:
+                raise click.UsageError(f"{REGISTRY_PREFIX}{name} must be a number") from None
+    if found.get("ssl.ca.location", "").lower() == "false":
+        found["ssl.ca.location"] = False
+    return found
+
+
+@contextmanager
+def registry_client(
+    connection: Connection, retries_max: int | None = None
+) -> Iterator[SchemaRegistryClient]:
+    """Open the registry's client for the block. Errors of the registry become `Failed`.
+
+    :param retries_max: How often a request is sent again; None: as the user's properties say.
+    """
+    config = registry_config(connection)
+    if retries_max is not None:
+        config["max.retries"] = retries_max
+    from kafka_native.schema_registry import SchemaRegistryClient
+
+    with registry_errors():
+        try:
+            client = SchemaRegistryClient(config)
+        except (ValueError, TypeError) as error:
+            raise Failed(f"schema registry: {error}") from error
+        with client:
+            yield client
+
+
+@contextmanager
+def registry_errors() -> Iterator[None]:
+    """Turn errors of the schema registry, and a missing package, into `Failed`."""
+    from kafka_native.schema_registry.error import OAuthTokenError, SchemaRegistryError
+
+    try:
+        yield
+    except SchemaRegistryError as error:
+        raise Failed(registry_line(error)) from error
+    except OAuthTokenError as error:
+        raise Failed(f"schema registry: no token: {error}") from error
+    except ImportError as error:
+        raise Failed(str(error)) from error
+
+
+def registry_line(error: Exception) -> str:
+    """A registry's error as a line for users, with the command that finds its reason."""
+    status = getattr(error, "http_status_code", None)
+    text = f"schema registry: {getattr(error, 'error_message', error)}"
+    if status == -1:
+        return f"{text} (hint: kafka-native doctor -r URL finds the reason)"
+    return f"{text} (HTTP {status})"

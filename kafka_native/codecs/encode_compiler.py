@@ -1,0 +1,107 @@
+"""Makes programs for csrc/codecs/record_encode: what the compilers of all formats share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_native._native.encode_core import ENCODE_CODES, EncodeProgram
+from kafka_native.codecs.arrow_types import ArrowType
+
+__all__ = ["EncodeCompiler", "EncodeOp"]
+
+
+class EncodeOp:
+    """An instruction. ``end`` may be set later, and the node's number is known at the end."""
+
+    __slots__ = ("arg", "code", "column", "count", "end", "path")
+
+    def __init__(
+        self, code: str, column: ArrowType | None, arg: int, count: int, path: str
+    ) -> None:
+        self.code = code
+        self.column = column
+        self.arg = arg
+        self.count = count
+        self.path = path
+        self.end = 0
+
+
+class EncodeCompiler:
+    """Collects instructions, table entries and constants: the base of the formats' compilers."""
+
+    def __init__(self) -> None:
+        self.ops: list[EncodeOp] = []
+        self.table: list[int | ArrowType] = []
+        self.constants = bytearray()
+
+    def finish(self, column: ArrowType) -> EncodeProgram:
+        """End the program for a column, and return it."""
+        self.add("DONE", None, "")
+        nodes = column.number()
+        return EncodeProgram(
+            nodes,
+            [
+                (
+                    ENCODE_CODES[op.code],
+                    -1 if op.column is None else op.column.node,
+                    op.end,
+                    op.arg,
+                    op.count,
+                )
+                for op in self.ops
+            ],
+            [each.node if isinstance(each, ArrowType) else each for each in self.table],
+            bytes(self.constants),
+        )
+
+    def add(
+        self, code: str, column: ArrowType | None, path: str, arg: int = 0, count: int = 0
+    ) -> EncodeOp:
+        """Add an instruction. It reads the column, if there is one."""
+        if column is not None:
+            column.mark()
+        op = EncodeOp(code, column, arg, count, path)
+        self.ops.append(op)
+        return op
+
+    def add_constant(self, data: bytes, path: str) -> None:
+        """Add an instruction that writes these bytes."""
+        self.add("CONSTANT", None, path, *self.place(data))
+
+    def add_items(self, code: str, column: ArrowType, path: str, write: Callable[[], None]) -> None:
+        """Add an ARRAY or REPEATED with its body."""
+        start = len(self.ops)
+        op = self.add(code, column, path)
+        write()
+        self.add("NEXT", None, path, start)
+        op.end = len(self.ops)
+
+    def add_dictionary(self, column: ArrowType, path: str, write: Callable[[], None]) -> None:
+        """Add a DICTIONARY with its body."""
+        op = self.add("DICTIONARY", column, path)
+        write()
+        leave = self.add("LEAVE", None, path)
+        op.end = leave.end = len(self.ops)
+
+    def add_symbols(self, code: str, column: ArrowType, path: str, symbols: dict[str, int]) -> None:
+        """Add an ENUM or ENUM_NUMBER."""
+        op = self.add(code, column, path, len(self.table), len(symbols))
+        for symbol, number in sorted((key.encode(), number) for key, number in symbols.items()):
+            self.table += [*self.place(symbol), number]
+        assert len(self.table) == op.arg + 3 * op.count
+
+    def place(self, data: bytes) -> tuple[int, int]:
+        """Return place and size of a constant."""
+        at = self.constants.find(data)
+        if at < 0:
+            at = len(self.constants)
+            self.constants += data
+        return at, len(data)
+
+    def mark(self) -> tuple[int, int, int]:
+        """Return the state, for `reset()`."""
+        return len(self.ops), len(self.table), len(self.constants)
+
+    def reset(self, mark: tuple[int, int, int]) -> None:
+        """Remove what was added since a `mark()`."""
+        del self.ops[mark[0] :], self.table[mark[1] :], self.constants[mark[2] :]
