@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from kafka_native.codecs.avro import AvroDecoder
-from kafka_native.codecs.avro_codec import Avro
-from kafka_native.codecs.avro_encoder import AvroEncoder
-from kafka_native.codecs.avro_reader import AvroReader
-from kafka_native.codecs.codec import Codec
-from kafka_native.codecs.errors import (
-    DecodeError,
-    EncodeError,
-    MessageDecodeError,
-    SchemaError,
-    SchemaLookupError,
-)
-from kafka_native.codecs.json import JsonDecoder
-from kafka_native.codecs.json_codec import Json
-from kafka_native.codecs.protobuf import ProtobufDecoder
-from kafka_native.codecs.protobuf_codec import Protobuf
-from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_native.codecs.avro import AvroDecoder
+    from kafka_native.codecs.avro_codec import Avro
+    from kafka_native.codecs.avro_encoder import AvroEncoder
+    from kafka_native.codecs.avro_reader import AvroReader
+    from kafka_native.codecs.codec import Codec
+    from kafka_native.codecs.errors import (
+        DecodeError,
+        EncodeError,
+        MessageDecodeError,
+        SchemaError,
+        SchemaLookupError,
+    )
+    from kafka_native.codecs.json import JsonDecoder
+    from kafka_native.codecs.json_codec import Json
+    from kafka_native.codecs.protobuf import ProtobufDecoder
+    from kafka_native.codecs.protobuf_codec import Protobuf
+    from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
 
 __all__ = [
     "Avro",
@@ -37,3 +41,34 @@ __all__ = [
     "SchemaError",
     "SchemaLookupError",
 ]
+
+# Consumers import this package. The first access to a name imports its module.
+_MODULES = {
+    "Avro": "avro_codec",
+    "AvroDecoder": "avro",
+    "AvroEncoder": "avro_encoder",
+    "AvroReader": "avro_reader",
+    "Codec": "codec",
+    "DecodeError": "errors",
+    "EncodeError": "errors",
+    "Json": "json_codec",
+    "JsonDecoder": "json",
+    "MessageDecodeError": "errors",
+    "Protobuf": "protobuf_codec",
+    "ProtobufDecoder": "protobuf",
+    "ProtobufEncoder": "protobuf_encoder",
+    "SchemaError": "errors",
+    "SchemaLookupError": "errors",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *_MODULES]

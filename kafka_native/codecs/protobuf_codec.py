@@ -98,7 +98,8 @@ class Protobuf(Codec):
 def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
     """Return the descriptor of a message in a schema.
 
-    :raises SchemaError: The schema is invalid, lacks a file that it imports, or has no such message.
+    :raises SchemaError: The schema is invalid, lacks a file that it imports, or has no such
+        message.
     """
     # Here, because it needs protobuf
     from kafka_native.codecs import _protobuf_files
