@@ -112,7 +112,7 @@ static bool put_string(struct run *run, struct piece string)
     return put(run, plain, at - plain, at) && put(run, "\"", 1, at);
 }
 
-/* Writes a number with as few digits as give it back. */
+/* Writes a number with 15 to 17 digits, which give it back. */
 static bool put_number(struct run *run, const uint8_t *at)
 {
     char digits[40];
@@ -122,8 +122,9 @@ static bool put_number(struct run *run, const uint8_t *at)
     memcpy(&number, &bits, sizeof number);
     if (!isfinite(number))
         return fail(run, KN_ERR_INVALID, "a number isn't finite, so JSON can't have it", at);
+    if (number == 0 && signbit(number)) return put_text(run, "-0.0", at);
     if (number > -EXACT_INTEGER_MAX && number < EXACT_INTEGER_MAX &&
-        number == (double)(int64_t)number && !(number == 0 && signbit(number))) {
+        number == (double)(int64_t)number) {
         snprintf(digits, sizeof digits, "%lld", (long long)number);
         return put_text(run, digits, at);
     }

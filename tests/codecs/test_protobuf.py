@@ -395,7 +395,7 @@ def test_structs_are_json_text() -> None:
     one = struct_pb2.Struct()
     one.update({"z": 1, "a": ['q"\\\n\x01é', None, True, 2.5, -0.0, 1e300], "": {}})
     data = delimited(1, one.SerializeToString()) + delimited(2, b"") + delimited(3, b"")
-    text = '{"":{},"a":["q\\"\\\\\\n\\u0001é",null,true,2.5,-0,1e+300],"z":1}'
+    text = '{"":{},"a":["q\\"\\\\\\n\\u0001é",null,true,2.5,-0.0,1e+300],"z":1}'
     assert read(decoder, data) == {"one": text, "value": "null", "many": ["[]"]}
     assert read(decoder, b"") == {"one": None, "value": None, "many": []}
     assert read(map_decoder("string", ".google.protobuf.Value"), delimited(1, b""))["m"] == [

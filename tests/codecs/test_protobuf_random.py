@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from google.protobuf import struct_pb2
 from google.protobuf.message import DecodeError as ParseError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -24,6 +26,13 @@ QUIET = settings(
         HealthCheck.filter_too_much,
     ],
 )
+
+
+NUMBERS = """
+syntax = "proto3";
+import "google/protobuf/struct.proto";
+message Numbers { google.protobuf.Value one = 1; }
+"""
 
 
 def stored(array: pa.Array) -> list[Any]:
@@ -97,8 +106,18 @@ def test_each_value_arrives(case: tuple[Any, list[bytes]]) -> None:
     check_each_value(case)
 
 
+@QUIET
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_each_number_survives_json(number: float) -> None:
+    value = struct_pb2.Value(number_value=number).SerializeToString()
+    data = bytes([0x0A, len(value)]) + value
+    column = pa.array(ProtobufDecoder(NUMBERS).decode([data]))
+    text = json.loads(column.field("one")[0].as_py())
+    assert (float(text), str(float(text))) == (number, str(number))
+
+
 @pytest.mark.slow
-@settings(QUIET, max_examples=3000)
+@settings(QUIET, max_examples=1000)
 @given(cases())
 def test_each_value_of_many_schemas_arrives(case: tuple[Any, list[bytes]]) -> None:
     check_each_value(case)
