@@ -492,7 +492,7 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
             return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
         return message
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
         parse = self._message_class.FromString
         return lambda data, start: parse(data[start:])
 

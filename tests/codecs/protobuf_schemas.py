@@ -396,11 +396,24 @@ def shown_value(each: Any, value: Any) -> Any:
     return shown(value)
 
 
-def json_text(message: Any) -> str:
+class JsonText(str):
+    """JSON text. It equals another text of the same values, as a number may have several texts."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, str) and json.loads(self) == json.loads(other)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+def json_text(message: Any) -> JsonText:
     """Return a Struct, Value or ListValue as its text."""
-    return json.dumps(
+    text = json.dumps(
         json_value(message), sort_keys=True, separators=(",", ":"), ensure_ascii=False
     )
+    return JsonText(text)
 
 
 def json_value(message: Any) -> Any:
