@@ -195,7 +195,7 @@ _REGISTRY_OPTION: Callable[[Any], Any] = click.option(
     "--registry",
     envvar=REGISTRY_ENVIRONMENT,
     metavar="URL,...",
-    help="The schema registry; -X schema.registry.PROPERTY=VALUE has its other properties.",
+    help="The schema registry; -X schema.registry.PROPERTY=VALUE sets its other properties.",
 )
 
 

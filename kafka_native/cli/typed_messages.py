@@ -50,7 +50,7 @@ option = click.option(
     multiple=True,
     callback=formats,
     metavar="[key=|value=]FORMAT",
-    help="Keys or values have schemas of the registry -r: avro, json or protobuf; repeatable.",
+    help="Keys or values are avro, json or protobuf, with schemas of the registry -r; repeatable.",
 )
 
 

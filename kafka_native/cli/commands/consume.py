@@ -61,7 +61,7 @@ def subject_option(which: str) -> Callable[[Any], Any]:
         f"--{which}-subject",
         metavar="SUBJECT",
         shell_complete=completion.subjects,
-        help=f"The column's schema is this subject's latest one. Default: TOPIC-{which}.",
+        help=f"The column has the latest schema of this subject. Default: TOPIC-{which}.",
     )
 
 
@@ -172,15 +172,15 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     "--fields",
     callback=fields,
     metavar="NAME,...",
-    help="Only these fields of values, with -s and --arrow or --parquet; a.b is a field of a.",
+    help="With -s and --arrow or --parquet: only these fields of values; a.b is a field of a.",
 )
 @click.option(
-    "--flatten", is_flag=True, help="Make columns of the fields of keys and values, with -s."
+    "--flatten", is_flag=True, help="With -s and --arrow or --parquet: each field becomes a column."
 )
 @click.option(
     "--message",
     metavar="NAME",
-    help="The Protobuf message of the column value. Default: the first one of the schema.",
+    help="The message type of Protobuf values. Default: the first one of the schema.",
 )
 @subject_option("value")
 @subject_option("key")

@@ -235,7 +235,7 @@ def schema_option(which: str, *names: str) -> Callable[[Any], Any]:
 @click.option(
     "--message",
     metavar="NAME",
-    help="The Protobuf message of values. Default: the first one of the schema.",
+    help="The message type of Protobuf values. Default: the first one of the schema.",
 )
 @click.option(
     "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."

@@ -64,9 +64,7 @@ def reference(text: str) -> tuple[str, str, int]:
 def schema_options(command: Command) -> Command:
     """Add the arguments and options of commands that read a schema from a file."""
     for option in (
-        click.option(
-            "--normalize", is_flag=True, help="The registry brings the schema into its normal form."
-        ),
+        click.option("--normalize", is_flag=True, help="Let the registry normalize the schema."),
         click.option(
             "--reference",
             "references",
@@ -99,9 +97,13 @@ def command() -> None:
 @command.command("list")
 @click.argument("pattern", default="*", shell_complete=completion.subjects)
 @click.option(
-    "-l", "--long", "is_long", is_flag=True, help="Also the latest version: a request a subject."
+    "-l",
+    "--long",
+    "is_long",
+    is_flag=True,
+    help="Also the latest version: one request per subject.",
 )
-@click.option("-a", "--all", "everything", is_flag=True, help="Deleted subjects, too.")
+@click.option("-a", "--all", "everything", is_flag=True, help="List deleted subjects, too.")
 @connected(registry=True, cluster=False)
 @json_option
 def list_subjects(
@@ -231,7 +233,7 @@ def diff(
     "number",
     type=version,
     metavar="N",
-    help="Compare with this version (default: with those that the subject's level names).",
+    help="Compare with this version (default: those of the subject's compatibility level).",
 )
 @connected(registry=True, cluster=False)
 @json_option
