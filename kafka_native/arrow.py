@@ -36,7 +36,7 @@ __all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "Sh
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
 OnError = Literal["raise", "null", "column"]
-"""What a record does that can't be decoded: see `Consumer.consume_arrow`."""
+"""How to treat a record that can't be decoded: see `Consumer.consume_arrow`."""
 
 NULL = 0xFF  # in the result of values_of()
 RECORDS_MAX = 2_147_483_647

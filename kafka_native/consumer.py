@@ -313,15 +313,16 @@ class Consumer(ConsumerCalls):
             Only these columns are made. A ``_view`` isn't copied; it keeps the response in which it
             came.
         value, key : Codec, optional
-            Decodes the column into typed values: `kafka_native.codecs.Avro` and the like. The call
-            asks the schema registry for schemas that it doesn't know yet.
+            Decodes the column ``value`` or ``key`` into typed columns: `kafka_native.codecs.Avro`,
+            ``Protobuf`` or ``Json``. The call asks the schema registry for each new schema once.
         on_error : str
-            What happens to a message that doesn't decode. ``"raise"``: the messages before it are
-            returned first, the next call raises the error. ``"null"``: its value is null.
-            ``"column"``: the same, and one more column ``value_error`` or ``key_error`` has the
-            reason.
+            How to treat a message that doesn't decode. ``"raise"``: the call returns the messages
+            before it, and the next call raises the error. ``"null"``: its value is null.
+            ``"column"``: its value is null, and a further column ``value_error`` or ``key_error``
+            has the reason.
         flatten : bool
-            The fields of a decoded record become columns of their own.
+            Whether the fields of decoded records become columns of their own. Default: a column is
+            a struct.
 
         Returns
         -------
@@ -337,12 +338,13 @@ class Consumer(ConsumerCalls):
             A name, type or number is invalid. Or a column can't hold a record (bytes that aren't
             UTF-8 in a ``string``): the record isn't lost, ask for the column as ``binary``.
         MessageDecodeError
-            A message doesn't decode. It isn't lost: seek to the offset behind it, or use
+            A message doesn't decode. It isn't lost: seek to the offset after it, or use
             ``on_error``.
         SchemaError
-            The schema of the result has no columns.
+            The reader's schema has no columns.
         SchemaLookupError
-            The schema registry doesn't answer, for any ``on_error``. The next call asks again.
+            The schema registry doesn't answer, or doesn't have the reader's schema, whatever
+            ``on_error`` is. The next call asks again.
         RuntimeError
             The consumer is closed.
         """
@@ -379,7 +381,7 @@ class Consumer(ConsumerCalls):
         columns : sequence of str, or mapping of names to types, optional
             As of `consume_arrow()`.
         value, key : Codec, optional
-            As of `consume_arrow()`. The schema of the result is looked up when the stream is first
+            As of `consume_arrow()`. The reader's schema is looked up when the stream is first
             used. ``async for`` asks the schema registry in a thread.
         on_error : str
             As of `consume_arrow()`.

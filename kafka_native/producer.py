@@ -359,12 +359,12 @@ class Producer(ProducerCore):
         value, key : str or int, optional
             Columns (names or indices) of binary or string: also large, view, fixed-size and
             dictionary types. A null in the column is a null. ``value=None``: every value is null.
-            Or a codec such as ``codecs.Avro``, which encodes typed columns. Its schema is looked up
-            or registered before a row is queued.
+            Or the codec `kafka_native.codecs.Avro`, which encodes typed columns. Its schema is
+            registered or looked up before a row is queued.
         value_columns, key_columns : str, int, or sequence of them, optional
-            With a codec: the column to encode, or the columns that are the fields of a record.
-            Default: the column ``value`` or ``key``. Without a column ``value``: all columns that
-            this call doesn't use otherwise.
+            With a codec: one column to encode, or a sequence of columns that are the fields of a
+            record. Default: the column ``value`` or ``key``; if there is no column ``value``, all
+            columns that this call doesn't use otherwise.
         headers : str or int, optional
             A column of list<struct<key, value>> or map. A null or an empty list means no headers.
         timestamp : str or int, optional

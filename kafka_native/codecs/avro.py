@@ -412,13 +412,13 @@ class AvroDecoder(ColumnDecoder):
     Parameters
     ----------
     writer : str, dict or list
-        The schema of the records: JSON text, or the parsed JSON.
+        The writer's schema, which the records have: JSON text, or the parsed JSON.
     reader : str, dict or list, optional
-        The schema of the result. The writer's schema is resolved against it by Avro's
-        specification. Default: the writer's schema.
+        The reader's schema, which has the fields of the result. The writer's schema is resolved
+        against it by Avro's rules. Default: the writer's schema.
     fields : sequence of str, optional
         Only these fields of the reader's schema, as in ``["id", "customer.city"]``. Other fields
-        are skipped, not built. Fields after the last one aren't even read.
+        are skipped. Fields after the last one aren't read at all.
     references : sequence, optional
         Schemas that define named types for ``writer`` and ``reader``, each after those that it
         uses.

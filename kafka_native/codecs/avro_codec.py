@@ -19,12 +19,12 @@ class Avro(AvroEncoding):
         batch = consumer.consume_arrow(100_000, timeout=1.0, value=avro)
         producer.produce_arrow("orders", table, value=Avro("http://localhost:8081"))
 
-    `Consumer.consume_arrow` and `Consumer.arrow_stream`: each record names its writer's schema by
-    an id or a GUID, in front of the record or in a header. This schema is looked up once, and
-    resolved against the schema of the result.
+    `Consumer.consume_arrow` and `Consumer.arrow_stream`: the framing of each record (an id or a
+    GUID before it, or in a header) names the writer's schema. The codec looks it up once, and
+    resolves it against the reader's schema, which has the columns.
 
-    `Producer.produce_arrow`: the schema of the records is registered or looked up once, and its id
-    stands in front of each record.
+    `Producer.produce_arrow`: the codec registers or looks up the schema of the records once, and
+    writes its id before each record.
 
     Parameters
     ----------
@@ -32,25 +32,25 @@ class Avro(AvroEncoding):
         A client of the schema registry, or its URL. None: the records have no framing, and all
         have the schema ``schema``.
     subject : str, optional
-        The subject. Its latest version is the schema of a consumer's result. A producer registers
-        its schema there. Default: ``<topic>-value`` or ``<topic>-key``, if a consumer reads one
-        topic. The version is looked up once.
+        Consumers: the subject whose latest version is the reader's schema. It is looked up once.
+        Producers: the subject of the records' schema. Default: ``<topic>-value`` or
+        ``<topic>-key``. A consumer must read one topic then.
     schema : str, dict, list or Schema, optional
-        The schema of a consumer's result, in place of the registry's, or of a producer's records:
-        JSON text, the parsed JSON, or a Schema of the registry's client. Default of a producer: a
-        schema that is made from the columns.
+        JSON text, the parsed JSON, or a Schema of the registry's client. Consumers: the reader's
+        schema. Default: the one of ``subject``. Producers: the schema of the records. Default: it
+        is made from the columns.
     fields : sequence of str, optional
-        Only these fields of the result's schema, as of `AvroDecoder`. Producers ignore them.
+        Consumers: only these fields of the reader's schema, as in `AvroDecoder`.
     enums, unions, uuids : str
-        The columns of these types, as of `AvroDecoder`.
+        Consumers: the columns of these types, as in `AvroDecoder`.
     auto_register : bool
-        Producers register the schema. False: it must be registered already.
+        Producers: register the schema. False: the subject must have it already.
     normalize : bool
-        The registry normalizes a producer's schema first.
+        Producers: let the registry normalize the schema.
     use_latest_version : bool
-        Producers encode with the latest version of the subject.
+        Producers: encode with the latest version of the subject.
     ignore_extra : bool
-        Producers leave out columns that the schema has no field for.
+        Producers: leave out columns that the schema has no field for.
 
     Raises
     ------

@@ -40,7 +40,7 @@ class AvroEncoding(Codec):
         :raises ValueError: There is a schema, and the latest version is to be used.
         """
         if use_latest_version and self._schema is not None:
-            raise ValueError("use_latest_version takes the registry's schema: give no schema=")
+            raise ValueError("use_latest_version takes the registry's schema: don't pass schema=")
         if use_latest_version and self._registry is None:
             raise ValueError("use_latest_version needs a schema registry")
         self._auto_register = auto_register
@@ -64,7 +64,7 @@ class AvroEncoding(Codec):
         """
         subject = self._subject or f"{topic}-{field}"
         if self._registry is not None and self._subject is None and topic is None:
-            raise ValueError("each row names its topic: give the codec a subject")
+            raise ValueError("each row names its topic: pass subject= to the codec")
         is_derived = self._schema is None and not self._use_latest_version
         key = subject, field, column_type if is_derived else None
         found = self._encoders.get(key)

@@ -410,14 +410,14 @@ class AvroReader(Generic[T]):
     Parameters
     ----------
     writer : str, dict or list
-        The schema of the records: JSON text, or the parsed JSON.
+        The writer's schema, which the records have: JSON text, or the parsed JSON.
     reader : str, dict or list, optional
-        The schema of the result. The writer's schema is resolved against it by Avro's
-        specification. Default: the writer's schema.
+        The reader's schema, which has the fields of the result. The writer's schema is resolved
+        against it by Avro's rules. Default: the writer's schema.
     type : type, optional
-        What a record becomes: a dict, a dataclass, a ``msgspec.Struct``, a NamedTuple or a
-        TypedDict. Fields are found by their names, classes in them by the annotations. Fields of
-        the schema that the class lacks are skipped.
+        The class of a record's object: dict, a dataclass, a ``msgspec.Struct``, a NamedTuple or a
+        TypedDict. Fields match by name, and annotations choose the classes of inner records.
+        Fields of the schema that the class lacks are skipped.
     references : sequence, optional
         Schemas that define named types for ``writer`` and ``reader``, each after those that it
         uses.
@@ -443,7 +443,7 @@ class AvroReader(Generic[T]):
     enums. ``timestamp-nanos`` stays an int, a duration and a uuid on a fixed stay bytes. With
     ``type`` an enum can become an ``enum.Enum``, and an array a tuple or set.
 
-    Records may contain themselves, up to 100 levels.
+    A type may contain itself. Records may be nested 100 levels deep.
     """
 
     __slots__ = ("_program", "is_disputed")
@@ -494,7 +494,7 @@ class AvroReader(Generic[T]):
         record : bytes
             The record, without a framing. Bytes after it are ignored.
         start : int
-            Where the record begins: 5 behind the framing of a schema registry.
+            The byte where the record begins, such as 5 after the framing of a schema registry.
 
         Returns
         -------

@@ -1,7 +1,7 @@
 """Codecs: how the keys or values of a topic are encoded, for the columns of consumers.
 
-A `Codec` knows the schema registry, the framing and the schema of the result. A `RecordReader` has
-the decoders of one column: one for each writer's schema, all with the same result.
+A `Codec` knows the schema registry, the framing and the reader's schema. A `RecordReader` has the
+decoders of one column: one for each writer's schema, all with the columns of the reader's schema.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class FoundSchema:
 
 
 class Codec:
-    """The encoding of a topic's keys or values: the base of `Avro` and the other formats.
+    """The encoding of a topic's keys or values: the base of `Avro`, `Protobuf` and `Json`.
 
-    A codec may serve several consumers and threads.
+    Several consumers and threads may use one codec.
     """
 
     schema_type: ClassVar[str]
@@ -128,12 +128,12 @@ class Codec:
             self._owned.close()
 
     def reader(self, field: str, topics: Callable[[], Collection[str]]) -> RecordReader:
-        """Return the decoders of a column. The schema of the result is looked up once.
+        """Return the decoders of a column. The reader's schema is looked up once.
 
         :param field: ``"key"`` or ``"value"``.
         :param topics: Returns the topics that the consumer reads.
         :raises ValueError: The subject is unclear, as the consumer reads no topic, or several.
-        :raises SchemaError: The schema of the result has no columns.
+        :raises SchemaError: The reader's schema has no columns.
         :raises SchemaLookupError: The registry doesn't return the schema.
         """
         subject = ""
@@ -146,7 +146,7 @@ class Codec:
         return found
 
     def _result_decoder(self, result: FoundSchema) -> ColumnDecoder:
-        """Return the decoder of records that have the schema of the result.
+        """Return the decoder of records whose writer's schema is the reader's schema.
 
         :raises SchemaError: The schema has no columns.
         """
@@ -166,8 +166,8 @@ class Codec:
             return f"{next(iter(topics))}-{field}"
         read = f"{len(topics)} topics" if topics else "no topic yet"
         raise ValueError(
-            f"the schema of the result is unclear, as the consumer reads {read}: "
-            f"give {type(self).__name__} subject= or schema="
+            f"the subject of the reader's schema is unclear, because the consumer reads {read}: "
+            f"pass subject= or schema= to {type(self).__name__}"
         )
 
     def _result_schema(self, subject: str) -> FoundSchema:

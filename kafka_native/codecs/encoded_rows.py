@@ -177,7 +177,7 @@ class EncodedRows:
         if role in names:
             return self._index(role, role, names)
         if role == "key":
-            raise ValueError("there is no column 'key': give key_columns")
+            raise ValueError("there is no column 'key': pass key_columns=")
         return tuple(index for index in range(len(names)) if index not in used)
 
     @staticmethod

@@ -47,7 +47,7 @@ class DecodeError(ValueError):
 class MessageDecodeError(DecodeError):
     """A consumed message doesn't decode.
 
-    The message isn't lost: the next call finds it again. To go on, seek to the offset behind it, or
+    The message isn't lost: the next call returns to it. To go on, seek to the offset after it, or
     consume with ``on_error="null"``.
 
     Attributes
@@ -65,7 +65,7 @@ class MessageDecodeError(DecodeError):
     schema_guid : str or None
         The schema's GUID, if the framing has one.
     position : int
-        The byte of the key or value, with its framing. -1: the whole of it.
+        The byte of the key or value, counted with its framing. -1: no single byte.
     """
 
     def __init__(

@@ -18,8 +18,8 @@ class Json(Codec):
         batch = consumer.consume_arrow(value=Json("http://localhost:8081"))
         batch = consumer.consume_arrow(value=Json(schema=pyarrow.schema([("id", "int64")])))
 
-    The columns depend on the schema of the result alone. So the registry isn't asked for the
-    schemas of the records.
+    All records are read with the reader's schema. The registry isn't asked for the schemas of the
+    records.
 
     Parameters
     ----------
@@ -27,25 +27,25 @@ class Json(Codec):
         A client of the schema registry, or its URL. The records have its framing. None: the records
         have no framing, unless ``framed`` says so.
     subject : str, optional
-        The subject whose latest version is the schema of the result. Default: ``<topic>-value`` or
-        ``<topic>-key``, if the consumer reads one topic. The version is looked up once.
+        The subject whose latest version is the reader's schema. It is looked up once. Default:
+        ``<topic>-value`` or ``<topic>-key``, if the consumer reads one topic.
     schema : Arrow schema, str, bytes, dict or JsonDecoder, optional
-        The schema of the result, in place of the registry's: as of `JsonDecoder`, or a decoder such
-        as ``JsonDecoder.infer(records)``.
+        The reader's schema, as in `JsonDecoder`, or a decoder such as
+        ``JsonDecoder.infer(records)``. Default: the one of ``subject``.
     fields : sequence of str, optional
-        Only these fields, as of `JsonDecoder`.
+        Only these fields, as in `JsonDecoder`.
     timestamp_unit : str
-        As of `JsonDecoder`.
+        As in `JsonDecoder`.
     framed : bool, optional
-        Whether a schema id stands before each record or in a header. Default: with a registry.
+        Whether the records have a framing (a schema id or GUID). Default: with a registry.
 
     Raises
     ------
     ValueError
         There is neither a registry nor a schema, or a subject without a registry.
     TypeError
-        ``registry`` is an asyncio client, or ``fields`` is one str, or ``fields`` are for a
-        decoder.
+        ``registry`` is an asyncio client, ``fields`` is one str, or there are ``fields`` and a
+        `JsonDecoder`.
     ImportError
         ``registry`` is a URL, and httpx2 isn't installed.
     """

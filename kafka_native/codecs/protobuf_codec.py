@@ -20,8 +20,8 @@ class Protobuf(Codec):
         batch = consumer.consume_arrow(value=Protobuf("http://localhost:8081"))
         batch = consumer.consume_arrow(value=Protobuf(schema=Order, fields=["id", "customer.city"]))
 
-    Fields are found by their numbers, as in every Protobuf library. So the schema of the result
-    decodes the messages of all versions. A message of another type is an error of the record.
+    Fields match by number, as in every Protobuf library. So the reader's schema decodes messages of
+    all its versions. A message of another type is an error of the record.
 
     Parameters
     ----------
@@ -29,16 +29,16 @@ class Protobuf(Codec):
         A client of the schema registry, or its URL. The messages have its framing. None: they have
         no framing.
     subject : str, optional
-        The subject whose latest version is the schema of the result. Default: ``<topic>-value`` or
-        ``<topic>-key``, if the consumer reads one topic. The version is looked up once.
+        The subject whose latest version is the reader's schema. It is looked up once. Default:
+        ``<topic>-value`` or ``<topic>-key``, if the consumer reads one topic.
     schema : message class, descriptor or bytes, optional
-        The schema of the result, in place of the registry's: as of `ProtobufDecoder`.
+        The reader's schema, as in `ProtobufDecoder`. Default: the one of ``subject``.
     message : str, optional
         The full name of the message type, if the schema has several. Default: the first one.
     fields : sequence of str, optional
-        Only these fields, as of `ProtobufDecoder`.
+        Only these fields, as in `ProtobufDecoder`.
     enums, time_unit : str
-        As of `ProtobufDecoder`.
+        As in `ProtobufDecoder`.
 
     Raises
     ------

@@ -313,7 +313,7 @@ def test_rows_with_their_own_topics_need_a_subject(
     topics = [client.topic(), client.topic()]
     table = pa.table({"id": [1, 2], "who": ["a", "b"], "topic": topics})
     with client.producer() as producer:
-        with pytest.raises(ValueError, match="give the codec a subject"):
+        with pytest.raises(ValueError, match="pass subject= to the codec"):
             producer.produce_arrow(
                 None, table, value=Avro(registry, schema=PAYMENT), topic_column="topic"
             )
@@ -331,7 +331,7 @@ def test_rows_with_their_own_topics_need_a_subject(
         ({"value": True, "value_columns": "none"}, "value_columns='none': there is no such column"),
         ({"value": True, "value_columns": [2]}, "value_columns=2: there are 2 columns"),
         ({"value": True, "value_columns": [1.5]}, "value_columns has names or indices, not float"),
-        ({"key": True}, "there is no column 'key': give key_columns"),
+        ({"key": True}, "there is no column 'key': pass key_columns="),
     ],
 )
 def test_bad_arguments(client: Client, arguments: dict[str, Any], text: str) -> None:
@@ -344,7 +344,7 @@ def test_bad_arguments(client: Client, arguments: dict[str, Any], text: str) -> 
 
 
 def test_options_that_contradict_each_other(registry: SchemaRegistryClient) -> None:
-    with pytest.raises(ValueError, match="give no schema="):
+    with pytest.raises(ValueError, match="don't pass schema="):
         Avro(registry, schema=PAYMENT, use_latest_version=True)
     with pytest.raises(ValueError, match="needs a schema registry"):
         Avro(None, use_latest_version=True)
