@@ -149,7 +149,7 @@ int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,
     if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (!rows->table_is_column) status = kn_arrow_check_table(schema, array, problem);
     if (status == KN_OK && array->length < 0)
-        status = kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+        status = kn_arrow_wrong(problem, -1, "an impossible length or offset");
     if (status == KN_OK && rows->before + array->length > KN_DELIVERY_COUNTER_ROWS_MAX)
         status = kn_arrow_wrong(problem, -1, "too many rows for one call");
     if (status == KN_OK) rows->length = array->length;

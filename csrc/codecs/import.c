@@ -86,7 +86,7 @@ const char *kn_arrow_check_schema(const struct ArrowSchema *schema)
     if (!schema->release) return "the schema was released";
     if (!schema->format) return "a schema without a format";
     if (schema->n_children < 0 || (schema->n_children > 0 && !schema->children))
-        return "a schema with a count of children that can't be";
+        return "a schema with an impossible number of children";
     for (int64_t i = 0; i < schema->n_children; i++) {
         if (!schema->children[i] || !schema->children[i]->format)
             return "a schema with a child that isn't there";
@@ -153,18 +153,18 @@ int kn_arrow_check_array(const struct ArrowArray *array, int64_t skip, int64_t l
     if (!array->release) return kn_arrow_wrong(problem, -1, "the array was released");
     if (array->length < 0 || array->length > ITEMS_MAX || array->offset < 0 ||
         array->offset > ITEMS_MAX) {
-        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     }
     if (array->null_count < -1 || array->null_count > array->length)
-        return kn_arrow_wrong(problem, -1, "a count of nulls that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible number of nulls");
     if (skip + length > array->length)
         return kn_arrow_wrong(problem, -1, "fewer rows than the table");
     if (buffers < 0 ? array->n_buffers < -buffers : array->n_buffers != buffers) {
-        return kn_arrow_wrong(problem, -1, "a number of buffers that isn't its type's");
+        return kn_arrow_wrong(problem, -1, "a wrong number of buffers for its type");
     }
     if (array->n_buffers > 0 && !array->buffers) return kn_arrow_wrong(problem, -1, "no buffers");
     if (array->n_children < 0 || (array->n_children > 0 && !array->children))
-        return kn_arrow_wrong(problem, -1, "a count of children that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible number of children");
     return KN_OK;
 }
 
@@ -218,7 +218,7 @@ int kn_arrow_check_offsets(const uint8_t *offsets, int wide, int64_t count,
         if (start < last || end < start) break;
         last = start;
     }
-    return kn_arrow_wrong(problem, row, "offsets that fall");
+    return kn_arrow_wrong(problem, row, "decreasing offsets");
 }
 
 static int bind_strings(const struct ArrowArray *array, int64_t skip, int64_t length,
@@ -268,7 +268,7 @@ int kn_arrow_bind_plain(struct kn_arrow_type type, const struct ArrowArray *arra
     if (layout == KN_ARROW_VIEWS) return bind_views(array, skip, bytes, problem);
     if (layout != KN_ARROW_FIXED) return bind_strings(array, skip, length, bytes, problem);
     if (bytes->type.width > 0 && array->offset + skip + length > INT64_MAX / bytes->type.width) {
-        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     }
     if (!array->buffers[1] && bytes->type.width > 0)
         return kn_arrow_wrong(problem, -1, "no data buffer");
@@ -291,7 +291,7 @@ int kn_arrow_bind_bytes(const struct ArrowSchema *schema, const struct ArrowArra
     if (status != KN_OK) return status;
     if (!array->dictionary) return kn_arrow_wrong(problem, -1, "no dictionary");
     if (array->dictionary->length < 0)
-        return kn_arrow_wrong(problem, -1, "a dictionary with a length that can't be");
+        return kn_arrow_wrong(problem, -1, "a dictionary with an impossible length");
     status = kn_arrow_bind_plain(kn_arrow_type_of(schema->dictionary->format), array->dictionary, 0,
                                  array->dictionary->length, bytes, problem);
     bytes->by_dictionary = 1;
@@ -321,7 +321,7 @@ int kn_arrow_bind_pairs(const struct ArrowSchema *schema, const struct ArrowArra
     pairs->entry_count = wide ? kn_arrow_i64(pairs->offsets + length * 8)
                               : kn_arrow_i32(pairs->offsets + length * 4);
     if (pairs->entry_count > ITEMS_MAX)
-        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     if ((status = kn_arrow_check_array(entries, 0, pairs->entry_count, 1, problem)) != KN_OK)
         return status;
     if ((status = kn_arrow_bind_validity(entries, 0, &pairs->entries, problem)) != KN_OK)
@@ -345,7 +345,7 @@ int kn_arrow_check_table(const struct ArrowSchema *schema, const struct ArrowArr
     int status = kn_arrow_check_array(array, 0, 0, 1, problem);
     if (status != KN_OK) return status;
     if (array->n_children != schema->n_children)
-        return kn_arrow_wrong(problem, -1, "another number of columns than its schema");
+        return kn_arrow_wrong(problem, -1, "the number of columns isn't that of its schema");
     for (int64_t i = 0; i < array->n_children; i++) {
         if (!array->children[i]) return kn_arrow_wrong(problem, -1, "a column isn't there");
     }
@@ -425,7 +425,7 @@ int kn_arrow_check_pairs(const struct kn_arrow_pairs *pairs, int64_t length,
     for (int64_t row = 0; row < length; row++) {
         int64_t first, end;
         if (kn_arrow_pair_range(pairs, row, &first, &end) != KN_OK)
-            return kn_arrow_wrong(problem, row, "offsets that fall");
+            return kn_arrow_wrong(problem, row, "decreasing offsets");
         for (; first < end; first++) {
             int status = check_pair(pairs, first, row, problem);
             if (status != KN_OK) return status;

@@ -217,9 +217,9 @@ static int bind_node(struct kn_nested *nested, int32_t at, const struct ArrowArr
     int status = kn_arrow_check_array(array, skip, length < 0 ? 0 : length, BUFFERS[node->kind],
                                       problem);
     if (status != KN_OK) return status;
-    if (length < 0) return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+    if (length < 0) return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     if (node->kind != KN_NESTED_DICTIONARY && array->n_children != node->child_count)
-        return kn_arrow_wrong(problem, -1, "a number of children that isn't its type's");
+        return kn_arrow_wrong(problem, -1, "a wrong number of children for its type");
     bool has_validity = node->kind != KN_NESTED_NONE && node->kind != KN_NESTED_DENSE_UNION &&
                         node->kind != KN_NESTED_SPARSE_UNION;
     if (has_validity) status = kn_arrow_bind_validity(array, skip, &column->validity, problem);
@@ -231,7 +231,7 @@ int kn_nested_bind(struct kn_nested *nested, const struct ArrowArray *array, int
                    int64_t length, struct kn_arrow_problem *problem)
 {
     if (skip < 0 || length < 0 || skip > INT64_MAX - length)
-        return kn_arrow_wrong(problem, -1, "a length or offset that can't be");
+        return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     return bind_node(nested, 0, array, skip, length, problem);
 }
 

@@ -56,7 +56,7 @@ static uint8_t *refuse(struct run *run, const char *text)
 
 static uint8_t *refuse_null(struct run *run)
 {
-    return refuse(run, "a null, and the schema has no null here");
+    return refuse(run, "the schema doesn't allow null here");
 }
 
 static uint8_t *refuse_changed(struct run *run)

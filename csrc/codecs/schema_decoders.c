@@ -113,7 +113,7 @@ static const char *read_key(enum kn_framing framing, const uint8_t *data, int64_
     key->size_bytes = 0;
     if (framing == KN_FRAMING_NONE) return NULL;
     if (size_bytes < 1 || data[0] > MAGIC_GUID)
-        return "there is no schema framing, neither the byte 0 and a schema id nor the byte 1 and "
+        return "there is no schema framing, which is the byte 0 and a schema id, or the byte 1 and "
                "a GUID";
     int32_t size = data[0] == MAGIC_ID ? ID_FRAMING_BYTES : GUID_FRAMING_BYTES;
     if (size_bytes < size)
@@ -122,7 +122,7 @@ static const char *read_key(enum kn_framing framing, const uint8_t *data, int64_
     if (framing == KN_FRAMING_INDEXES) {
         int64_t left = size_bytes - size, room = KN_SCHEMA_KEY_MAX_BYTES - size;
         int32_t indexes = indexes_bytes(data + size, (int32_t)(left < room ? left : room));
-        if (!indexes) return "the message indexes behind the schema id are malformed or too many";
+        if (!indexes) return "the message indexes after the schema id are malformed or too many";
         size += indexes;
     }
     memcpy(key->bytes, data, (size_t)size);

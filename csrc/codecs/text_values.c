@@ -17,7 +17,7 @@
 #define LIMBS 8 /* of 32 bits: a decimal of 256 bits */
 
 static const char OUT_OF_RANGE[] = "a number is beyond the range of its column";
-static const char HAS_FRACTION[] = "a number has a fraction, and its column has none";
+static const char HAS_FRACTION[] = "a number has a fraction, but its column has integers";
 
 static inline bool is_digit(uint8_t c) { return (uint8_t)(c - '0') <= 9; }
 
@@ -391,7 +391,7 @@ const char *kn_text_timestamp(const uint8_t *text, int64_t size_bytes, int32_t u
     if (has_zone) {
         if ((problem = zone_at(text, size_bytes, clock.end, &offset))) return problem;
     } else if (clock.end != size_bytes) {
-        return "a timestamp has a time zone, and its column has none";
+        return "a timestamp has a time zone, but its column has none";
     }
     int64_t seconds = (int64_t)days * 86400 + clock.seconds - offset;
     int64_t fraction = clock.fraction, units = units_per_second(unit);

@@ -36,7 +36,7 @@ cdef class DecodedType:
             self.reasons = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "u", "", ())])
         self.is_flat = is_flat
         if is_flat and self.layout.layout.nodes[0].kind != KN_NODE_STRUCT:
-            raise ValueError(f"flatten=True needs a {field} that is a record, with fields")
+            raise ValueError(f"flatten=True needs a {field} that is a record: the reader's schema has no fields")
 
     def __str__(self):
         return "decoded column"

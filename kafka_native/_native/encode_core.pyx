@@ -60,7 +60,7 @@ cdef tuple _described(const ArrowSchema *schema, int depth):
     if schema == NULL or schema.release == NULL or schema.format == NULL:
         raise ValueError("the Arrow schema can't be used: a part of it was released, or isn't there")
     if schema.n_children < 0 or (schema.n_children > 0 and schema.children == NULL):
-        raise ValueError("the Arrow schema can't be used: a count of children that can't be")
+        raise ValueError("the Arrow schema can't be used: an impossible number of children")
     if depth >= DEPTH_MAX:
         raise ValueError(f"the Arrow schema can't be used: types are nested deeper than {DEPTH_MAX}")
     for i in range(schema.n_children):
@@ -319,15 +319,15 @@ cdef class ColumnInput:
         cdef ArrowArray *child
         cdef int64_t i
         if array.release == NULL or array.length < 0 or array.length > OFFSETS_MAX or array.offset < 0 or array.offset > OFFSETS_MAX:
-            raise ValueError("the Arrow data: a length or offset that can't be")
+            raise ValueError("the Arrow data: an impossible length or offset")
         if array.n_children != self.schema.n_children or (array.n_children > 0 and array.children == NULL):
-            raise ValueError("the Arrow data: another number of columns than its schema")
+            raise ValueError("the Arrow data: the number of columns isn't that of its schema")
         if array.n_buffers > 0 and array.buffers == NULL:
             raise ValueError("the Arrow data: no buffers")
         for i in range(array.n_children):
             child = array.children[i]
             if child == NULL or child.release == NULL or child.offset < 0 or child.offset > OFFSETS_MAX or child.length < 0:
-                raise ValueError(f"the Arrow data: column {i} isn't there, or has a length or offset that can't be")
+                raise ValueError(f"the Arrow data: column {i} isn't there, or has an impossible length or offset")
         return 0
 
     def bind(self, EncodeProgram program not None, columns=None):

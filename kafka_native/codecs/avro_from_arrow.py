@@ -83,7 +83,7 @@ def _type_of(column: ArrowType, name: str, path: str) -> Any:
     if form.startswith("ts") and form[2:3] in UNITS:
         logical = f"{'timestamp' if form[4:] else 'local-timestamp'}-{UNITS[form[2]]}"
     if not logical:
-        raise SchemaError(f"a column of {column.label} has no Avro type: give a schema", path)
+        raise SchemaError(f"a column of {column.label} has no Avro type: pass schema=", path)
     return {"type": kind, "logicalType": logical}
 
 
@@ -118,5 +118,5 @@ def _decimal_of(column: ArrowType, path: str) -> Any:
     if scale < 0:
         precision, scale = precision - scale, 0
     if precision > DIGITS_MAX or scale > precision:
-        raise SchemaError(f"a column of {column.label} has no Avro type: give a schema", path)
+        raise SchemaError(f"a column of {column.label} has no Avro type: pass schema=", path)
     return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}

@@ -202,11 +202,11 @@ def test_the_row_counts_across_chunks_and_earlier_chunks_are_kept(producer: Prod
 
 
 HOSTILE = [
-    (array(pa.binary(), 2, ints(0, 5, 3), b"hello"), "row 1: offsets that fall"),
-    (array(pa.binary(), 2, ints(-1, 1, 3), b"hello"), "row 0: offsets that fall"),
+    (array(pa.binary(), 2, ints(0, 5, 3), b"hello"), "row 1: decreasing offsets"),
+    (array(pa.binary(), 2, ints(-1, 1, 3), b"hello"), "row 0: decreasing offsets"),
     (
         array(pa.large_binary(), 2, ints(0, 1 << 40, 3, size=8), b"hello"),
-        "row 1: offsets that fall",
+        "row 1: decreasing offsets",
     ),
     *(
         (array(pa.binary_view(), 1, ints(*view), b"x" * 30), "row 0: a view outside of its buffers")
@@ -318,13 +318,13 @@ class Forged:
         ("array", {"length": 4}, "fewer rows than the table"),
         ("array", {"offset": 1}, "fewer rows than the table"),
         ("array", {"n_buffers": 0}, "number of buffers"),
-        ("array", {"null_count": 4}, "count of nulls"),
+        ("array", {"null_count": 4}, "number of nulls"),
         ("column", {"length": 2}, "fewer rows than the table"),
         ("column", {"length": -3}, "length or offset"),
         ("column", {"offset": 1 << 60}, "length or offset"),
         ("column", {"n_buffers": 2}, "number of buffers"),
         ("column", {"n_buffers": -1}, "number of buffers"),
-        ("column", {"null_count": -2}, "count of nulls"),
+        ("column", {"null_count": -2}, "number of nulls"),
         ("column", {"null_count": 2}, "no validity bitmap"),
         ("column", {"buffers": 1}, "no buffer of offsets"),
         ("column", {"buffers": 2}, "no data buffer"),

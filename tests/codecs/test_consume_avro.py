@@ -458,7 +458,9 @@ def test_bad_codecs(registry: FakeRegistry) -> None:
 def test_an_unclear_subject(topic: Topic, registry: FakeRegistry) -> None:
     conf = {"bootstrap.servers": topic.cluster.bootstrap_servers, "group.id": topic.name}
     with Consumer(conf) as consumer:
-        with pytest.raises(ValueError, match=r"reads no topic yet: give Avro subject= or schema="):
+        with pytest.raises(
+            ValueError, match=r"reads no topic yet: pass subject= or schema= to Avro"
+        ):
             consumer.consume_arrow(1, 0, value=Avro(registry))
         consumer.subscribe([topic.name, "another"])
         with pytest.raises(ValueError, match="reads 2 topics"):

@@ -67,7 +67,7 @@ OUTPUT = {
     "produce_typed_columns.py": [
         "10000 records queued",
         "{'sensor': 'sensor 0', 'degrees': 0.0, 'place': 'unknown'}",
-        "refused: row 0, field sensor: a null, and the schema has no null here",
+        "refused: row 0, field sensor: the schema doesn't allow null here",
     ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
