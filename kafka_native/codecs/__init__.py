@@ -1,4 +1,4 @@
-"""Decoders and encoders of typed records: Arrow columns without the interpreter, and objects."""
+"""Codecs, decoders and encoders of typed records: Arrow columns and Python objects."""
 
 from __future__ import annotations
 
