@@ -286,7 +286,7 @@ def test_required_fields_and_groups() -> None:
     assert record == expected.SerializeToString()
     with pytest.raises(SchemaError, match="id: there is no such column, and the field is required"):
         encoded(old, pa.table({"unpacked": [[1]]}))
-    with pytest.raises(EncodeError, match="row 1, field id: a null"):
+    with pytest.raises(EncodeError, match="row 1, field id: the schema doesn't allow null"):
         encoded(old, pa.table({"id": pa.array([1, None], pa.int32())}))
 
 
