@@ -349,8 +349,8 @@ class ProducerHooks(ProducerBase):
             self._report(on_delivery),
         )
 
-    def produce_arrow(self, *args: object, **kwargs: object) -> int:
-        """Refuse the call, because it makes no ProducerRecord objects for the interceptors."""
+    def _produce_columns(self, *args: object, **kwargs: object) -> int:
+        """Refuse `produce_arrow()`, because it makes no ProducerRecord for the interceptors."""
         text = "produce_arrow() makes no ProducerRecord for the interceptors"
         error = KafkaException(
             KafkaError(KafkaError._UNSUPPORTED_FEATURE, text),

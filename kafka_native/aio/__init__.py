@@ -3,7 +3,8 @@
     from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 
 Producer and consumer have confluent_kafka.aio's names and signatures. The event loop watches a
-descriptor of the engine. There is no thread pool, and no call needs its own thread.
+descriptor of the engine. There is no thread pool. Only `produce_arrow()` uses a thread of
+the loop.
 docs/guide/asyncio.md shows how to use them.
 """
 
