@@ -440,14 +440,13 @@ class ConsumerHooks(ConsumerBase):
 
         return super()._consume_each(each, message_max, timeout)
 
-    def _take_columns(self, *args: Any, **kwargs: Any) -> Any:
+    def _check_columns(self) -> None:
         """Refuse columns if an interceptor has ``on_consume``, because columns have no messages."""
         for each in self._chain.interceptors:
             own = getattr(type(each), "on_consume", None)
             if own is not None and own is not ConsumerInterceptor.on_consume:
                 text = f"columns have no Messages for {type(each).__name__}.on_consume()"
                 raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
-        return super()._take_columns(*args, **kwargs)  # type: ignore[misc]
 
     def __next__(self) -> Message:
         """Return the next message, see `Consumer`."""

@@ -92,7 +92,7 @@ PUBLIC: dict[type[Any], set[str]] = {
     | CLIENT
     | ASSIGNMENT
     | GROUP
-    | {"consume", "poll"},
+    | {"arrow_stream", "consume", "consume_arrow", "poll"},
     **dict.fromkeys(
         (ShareConsumer, AIOShareConsumer),
         CLIENT
