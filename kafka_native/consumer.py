@@ -427,6 +427,9 @@ class Consumer(ConsumerCalls):
         named = {name for name in list(control.subscription.wanted) if not name.startswith("^")}
         return named | {topic for topic, _ in list(control.fetches.assigned)}
 
+    def _check_columns(self) -> None:
+        """Raise if the consumer can't return columns. Interceptors override it."""
+
     def _take_columns(
         self,
         plan: ColumnPlan,
@@ -437,6 +440,7 @@ class Consumer(ConsumerCalls):
         iterating: bool = False,
         defer_lookups: bool = False,
     ) -> ColumnBatch:
+        self._check_columns()
         return take_columns(
             self,
             plan,

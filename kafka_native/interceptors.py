@@ -349,8 +349,8 @@ class ProducerHooks(ProducerBase):
             self._report(on_delivery),
         )
 
-    def produce_arrow(self, *args: object, **kwargs: object) -> int:
-        """Refuse the call, because it makes no ProducerRecord objects for the interceptors."""
+    def _produce_columns(self, *args: object, **kwargs: object) -> int:
+        """Refuse `produce_arrow()`, because it makes no ProducerRecord for the interceptors."""
         text = "produce_arrow() makes no ProducerRecord for the interceptors"
         error = KafkaException(
             KafkaError(KafkaError._UNSUPPORTED_FEATURE, text),
@@ -440,14 +440,13 @@ class ConsumerHooks(ConsumerBase):
 
         return super()._consume_each(each, message_max, timeout)
 
-    def _take_columns(self, *args: Any, **kwargs: Any) -> Any:
+    def _check_columns(self) -> None:
         """Refuse columns if an interceptor has ``on_consume``, because columns have no messages."""
         for each in self._chain.interceptors:
             own = getattr(type(each), "on_consume", None)
             if own is not None and own is not ConsumerInterceptor.on_consume:
                 text = f"columns have no Messages for {type(each).__name__}.on_consume()"
                 raise KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
-        return super()._take_columns(*args, **kwargs)  # type: ignore[misc]
 
     def __next__(self) -> Message:
         """Return the next message, see `Consumer`."""

@@ -415,11 +415,24 @@ class Producer(ProducerCore):
             range, or a header's key is null or not UTF-8. The text names column and row. No row of
             the chunk is queued.
         """
-        self._client.check_open(CLOSED_TEXT)
         columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
+        typed = {"value": value_columns, "key": key_columns}
         options = timestamp, partition, on_delivery, timeout
-        produce = partial(self._produce_rows, self, topic)
-        typed = typed_columns(columns, {"value": value_columns, "key": key_columns})
+        return self._produce_columns(topic, data, columns, typed, options)
+
+    def _produce_columns(
+        self,
+        topic: str | None,
+        data: Any,
+        columns: dict[str, Any],
+        typed_columns_of: dict[str, Columns | None],
+        options: tuple[Any, Any, Any, Any],
+        check_stop: Callable[[], object] | None = None,
+    ) -> int:
+        """The body of `produce_arrow()`. ``check_stop()`` raises an exception to end the call."""
+        self._client.check_open(CLOSED_TEXT)
+        produce = partial(self._produce_rows, self, topic, check_stop=check_stop)
+        typed = typed_columns(columns, typed_columns_of)
         if typed:
             return produce_encoded(produce, topic, data, columns, typed, options)
         taken: int = produce(data, columns, *options)

@@ -25,6 +25,7 @@ from kafka_native._native.kn_codecs cimport kn_columns_set_decoding
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.message import Message as NewMessage
 
 cdef extern from "Python.h":
     int Py_IsInitialized() noexcept nogil
@@ -251,6 +252,7 @@ cdef class ColumnTaker(PositionTaker):
     cdef ColumnBatch batch
     cdef kn_fill fill
     cdef bint defers  # unknown schemas are left to the caller
+    cdef object missing  # the MissingSchema of the next record, or None
 
     def __dealloc__(self):
         kn_columns_unref(self.fill.columns)
@@ -358,8 +360,9 @@ cdef class ColumnTaker(PositionTaker):
             return True
         if self.defers:
             self.enough = True
+            self.missing = MissingSchema(source, key, place)
             if not self.in_hand:
-                self.batch.missing = MissingSchema(source, key, place)
+                self.batch.missing = self.missing
             return False
         core.holding += holding
         try:
@@ -458,6 +461,79 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
 
 
 # --- for waiting coroutines ---
+
+@cython.final
+cdef class ColumnCollector:
+    """Collects the records of one call of a coroutine. It neither waits nor runs callbacks."""
+
+    cdef ConsumerCore core
+    cdef ColumnTaker taker
+    cdef ColumnMemory memory
+    cdef int64_t count_max
+
+    def __init__(self, ConsumerCore core not None, ColumnPlan plan not None, ColumnMemory memory not None, int64_t count_max):
+        core._check_opens()
+        self.core = core
+        self.memory = memory
+        self.count_max = count_max
+        self.taker = ColumnTaker.__new__(ColumnTaker)
+        self.taker.batch = new_batch(plan, memory, count_max, 2147483647, core.engine.pins.max_bytes)
+        self.taker.defers = True
+        self.taker.batch.positions = self.taker.positions
+        self.taker.batch.ends = self.taker.ends
+        self.taker.enough = count_max == 0
+        self.taker.fill.columns = kn_columns_ref(self.taker.batch.columns)
+
+    def take(self, int64_t step_max):
+        """Take up to ``step_max`` queued records. Return whether it may take more of them at once.
+
+        An error is raised if no record is in hand.
+        """
+        cdef ColumnTaker taker = self.taker
+        cdef int64_t rows = taker.fill.columns.row_count
+        taker.fill.rows_max = min(self.count_max, rows + step_max)
+        taker.missing = None
+        if not taker.enough and self.core._may_take():
+            taker.take(self.core)
+        if taker.enough and taker.missing is None and not taker.ends and rows + step_max <= taker.fill.columns.row_count < self.count_max:
+            taker.enough = False  # only the step is full
+            return True
+        return False
+
+    @property
+    def enough(self):
+        """Whether the call returns now, perhaps to handle its `missing` schema."""
+        return self.taker.enough
+
+    @property
+    def in_hand(self):
+        """Whether it has records or ends of partitions."""
+        return self.taker.in_hand
+
+    @property
+    def missing(self):
+        """The `MissingSchema` that the next record needs, or None."""
+        return self.taker.missing
+
+    def resume(self):
+        """Continue after the look-up of the missing schema."""
+        self.taker.missing = None
+        self.taker.enough = False
+
+    def taken(self):
+        """Return Messages to give back: one for each partition, with its first offset, and the ends.
+        """
+        return [
+            *(NewMessage(topic, partition, offset) for (topic, partition), offset in self.taker.first.items()),
+            *self.taker.ends,
+        ]
+
+    def batch(self):
+        """Return the `ColumnBatch`. Nothing can be taken after it."""
+        end_batch(self.taker.batch)
+        self.memory.remember(self.taker.batch.columns, self.taker.batch.plan)
+        return self.taker.batch
+
 
 def descriptor(ConsumerCore core not None):
     """Return the file descriptor that an event loop watches.

@@ -21,4 +21,5 @@ def produce_rows(
     timeout: float | None,
     block_s: float,
     needs_partition: bool,
+    check_stop: Callable[[], object] | None = ...,
 ) -> int: ...

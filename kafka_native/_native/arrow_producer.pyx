@@ -20,6 +20,8 @@ from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
 
+cdef int64_t STOP_CHECK_INTERVAL_US = 20000  # between two checks whether the call should end
+
 # by kn_rows_role
 cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")
 
@@ -203,6 +205,7 @@ cdef class Call:
     cdef Topic topic
     cdef ArrowReport report  # None without an on_delivery callback
     cdef object refusal  # the KafkaError that all refused rows share
+    cdef object check_stop  # () raises to end the call, or None
     cdef kn_delivery_counter *counter
 
     def __dealloc__(self):
@@ -275,8 +278,11 @@ cdef class Call:
             engine = self.engine.engine
             if self.core._closed or engine == NULL:
                 raise self.core.engine.closed_error("Producer has been closed")
-            with nogil:
-                status = kn_rows_append_waiting(rows, engine, deadline_us, stall_us)
+            if self.check_stop is None:
+                with nogil:
+                    status = kn_rows_append_waiting(rows, engine, deadline_us, stall_us)
+            else:
+                status = self._append_briefly(rows, engine, deadline_us, stall_us)
             PyErr_CheckSignals()
             if status == KN_ERR_STALE:
                 self._add_topic()
@@ -285,6 +291,21 @@ cdef class Call:
             elif status != KN_OK and status != KN_ERR_INTERRUPTED:
                 raise self._failure(status)
         return 0
+
+    cdef int _append_briefly(self, kn_rows *rows, kn_engine *engine, int64_t *deadline_us, int64_t stall_us) except? -1:
+        # Append as kn_rows_append_waiting() does, but wait only a short time.
+        cdef int64_t before = rows.at
+        cdef int64_t until_us
+        cdef int status
+        self.check_stop()
+        until_us = min(deadline_us[0], kn_clock_us() + STOP_CHECK_INTERVAL_US)
+        with nogil:
+            status = kn_rows_append_waiting(rows, engine, &until_us, 0)
+        if stall_us > 0 and rows.at > before:
+            deadline_us[0] = kn_clock_us() + stall_us
+        if status == KN_ERR_FULL and until_us <= kn_clock_us() < deadline_us[0]:
+            return KN_OK
+        return status
 
     cdef int _add_topic(self) except -1:
         # The next row names a topic that is new to this call.
@@ -344,15 +365,17 @@ cdef class Call:
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
-                 bint needs_partition):
+                 bint needs_partition, check_stop=None):
     """The body of `Producer.produce_arrow`.
 
     ``columns`` maps each role to a name, an index or None. ``block_s`` is max.block.ms, 0 for none.
-    ``needs_partition`` says that there is a ``partitioner_cb``.
+    ``needs_partition`` says that there is a ``partitioner_cb``. ``check_stop()`` is called often. It
+    raises an exception to end the call.
     """
     cdef Engine engine = core.engine
     cdef Call call = Call.__new__(Call)
     call.core = core
+    call.check_stop = check_stop
     if engine is not None:
         # uses its topics, queue and counter, even while another thread runs close()
         engine.users += 1

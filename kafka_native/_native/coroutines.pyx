@@ -7,6 +7,7 @@ cimport cython
 from asyncio import CancelledError, InvalidStateError, get_running_loop
 from contextvars import copy_context
 from functools import partial
+from types import GenericAlias
 
 from cpython.exc cimport PyErr_SetObject, PyErr_WarnEx
 from cpython.object cimport PyTypeObject
@@ -228,6 +229,7 @@ def _wake(waiter, _):
 cdef class Delivery:
     """The awaitable report of one message: the delivered Message, or KafkaException.
 
+    The result of `AIOProducer.produce_arrow()` is the ArrowReport of its rows.
     It has all methods of an `asyncio.Future` that readers use, at a fraction of the cost.
     `asyncio.gather()`, `wait()` and similar functions accept it. Any number of tasks may await it.
     A cancelled task doesn't cancel it for the others, unlike a Future. `cancel()` does, but the
@@ -247,6 +249,11 @@ cdef class Delivery:
         self.loop = loop
         self.exception_of = exception_of
         self._asyncio_future_blocking = False
+
+    @classmethod
+    def __class_getitem__(cls, item):
+        """Return the type with the type of its result, for annotations."""
+        return GenericAlias(cls, item)
 
     def __call__(self, error, message):
         """Take the engine's report."""

@@ -3,14 +3,15 @@
     from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 
 Producer and consumer have confluent_kafka.aio's names and signatures. The event loop watches a
-descriptor of the engine. There is no thread pool, and no call needs its own thread.
+descriptor of the engine. There is no thread pool. Two kinds of calls use a thread of the loop:
+`produce_arrow()`, and a call with a codec that asks a schema registry.
 docs/guide/asyncio.md shows how to use them.
 """
 
 from __future__ import annotations
 
 from kafka_native.aio._admin import AIOAdminClient
-from kafka_native.aio._consumer import AIOConsumer
+from kafka_native.aio._consumer import AIOArrowStream, AIOConsumer
 from kafka_native.aio._converting import (
     AIODeserializingShareConsumer,
     AsyncDeserializingConsumer,
@@ -21,6 +22,7 @@ from kafka_native.aio._share_consumer import AIOShareConsumer
 
 __all__ = [
     "AIOAdminClient",
+    "AIOArrowStream",
     "AIOConsumer",
     "AIODeserializingShareConsumer",
     "AIOProducer",

@@ -15,10 +15,25 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from kafka_native._native.arrow_consumer import (
+    ColumnBatch,
+    ColumnCollector,
+    ColumnPlan,
+    MissingSchema,
+)
 from kafka_native._native.coroutines import MessageSource
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
+from kafka_native.arrow import (
+    ArrowBatch,
+    ColumnRequest,
+    Columns,
+    Decode,
+    OnError,
+    checked_records,
+)
 from kafka_native.client_core import ClientCore, new_role
+from kafka_native.codecs.codec import Codec
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit, begin_give_back
@@ -37,6 +52,8 @@ from kafka_native.types import (
 )
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
+
+STEP_ROWS = 8192  # rows that are taken as columns at once, between two checks of the task's turn
 
 serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
 """The run of callbacks that the current task belongs to.
@@ -232,6 +249,190 @@ class AIOConsumer:
         if self._chain is not None:
             self._chain.on_consume(messages)
         return messages
+
+    async def consume_arrow(
+        self,
+        max_records: int = 1_000_000,
+        timeout: float | None = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
+    ) -> ArrowBatch:
+        """Returns records as Arrow columns; see `Consumer.consume_arrow`.
+
+        A cancelled call loses no record: the next call returns those that it had taken.
+
+        Parameters
+        ----------
+        max_records : int
+            How many at most, 0 to 2,147,483,647.
+        timeout : float, optional
+            Seconds to wait for that many records. None or negative waits without limit; 0 only lets
+            other tasks run. It doesn't limit requests to the schema registry.
+        columns : sequence of str, or mapping of names to types, optional
+            As of `Consumer.consume_arrow`.
+        value, key : Codec, optional
+            As of `Consumer.consume_arrow`. A thread asks the schema registry, so other tasks run
+            meanwhile.
+        on_error : str
+            As of `Consumer.consume_arrow`.
+        flatten : bool
+            As of `Consumer.consume_arrow`.
+
+        Returns
+        -------
+        ArrowBatch
+            Fewer records than asked for, or none, when the time is up, and when a callback is due.
+            The next call makes that callback.
+
+        Raises
+        ------
+        KafkaException, ValueError, MessageDecodeError, SchemaError, SchemaLookupError
+            As of `Consumer.consume_arrow`.
+        RuntimeError
+            The consumer is closed.
+        """
+        self._source.check()
+        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        records_max = checked_records(max_records)
+        waits_s = -1.0 if timeout is None else timeout
+        deadline_of(waits_s)  # raises for NaN
+        self._core._check_columns()
+        plan = await self._plan(request)
+        self._source.check()
+        return ArrowBatch(await self._take_columns(plan, records_max, waits_s))
+
+    def arrow_stream(
+        self,
+        max_records: int = 100_000,
+        timeout: float | None = -1,
+        *,
+        columns: Columns = None,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
+    ) -> AIOArrowStream:
+        """Returns batches of columns, one after the other, for ``async for``.
+
+        Parameters
+        ----------
+        max_records : int
+            How many records a batch has at most. A batch doesn't wait until it is full.
+        timeout : float, optional
+            Seconds. The stream ends when no record came for that long. None or negative: it has no
+            end.
+        columns : sequence of str, or mapping of names to types, optional
+            As of `consume_arrow()`.
+        value, key : Codec, optional
+            As of `consume_arrow()`. The schema of the result is looked up when the stream is first
+            used.
+        on_error : str
+            As of `consume_arrow()`.
+        flatten : bool
+            As of `consume_arrow()`.
+
+        Returns
+        -------
+        AIOArrowStream
+            Its records and errors are those of `consume_arrow()`.
+
+        Raises
+        ------
+        RuntimeError
+            The consumer is closed.
+        ValueError
+            A name, type or number is invalid.
+        """
+        self._source.check()
+        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        records_max = checked_records(max_records)
+        if records_max == 0:
+            raise ValueError("max_records must be 1 or more in a stream")
+        waits_s = -1.0 if timeout is None else timeout
+        deadline_of(waits_s)  # raises for NaN
+        return AIOArrowStream(self, request, records_max, waits_s)
+
+    async def _plan(self, request: ColumnRequest) -> ColumnPlan:
+        """Makes the plan of columns. A thread asks the schema registry, if that is necessary."""
+        topics_read = self._core._topics_read
+        if not request.is_decoded:
+            return request.plan(topics_read)
+        self._source.begin()
+        try:
+            return await asyncio.to_thread(request.plan, topics_read)
+        finally:
+            self._source.end()
+            self._source.turns.begin()
+
+    async def _take_columns(
+        self, plan: ColumnPlan, records_max: int, timeout: float, *, return_early: bool = False
+    ) -> ColumnBatch:
+        """Collects records as columns. ``return_early``: as soon as it has any."""
+        source = self._source
+        deadline = deadline_of(timeout)
+        collector = ColumnCollector(self._core, plan, self._core._column_memory, records_max)
+        waits = await self._begin_call(timeout)
+        source.begin()
+        try:
+            while True:
+                if not collector.in_hand:
+                    await self._serve_callbacks()
+                elif self._must_serve():
+                    break  # for the next call: the callback may concern the taken records
+                if source.closed:
+                    break
+                has_more = collector.take(STEP_ROWS)
+                missing = collector.missing
+                if missing is not None:
+                    if not await self._look_up(missing, collector.in_hand):
+                        break
+                    collector.resume()
+                elif has_more:
+                    await self._yield_in_turn(collector.in_hand)
+                elif collector.enough or not waits or (return_early and collector.in_hand):
+                    break
+                else:
+                    waits = await self._wait(self._fetched, deadline, in_hand=collector.in_hand)
+        except BaseException:
+            if collector.in_hand:
+                self._take_back(collector.taken())
+            raise
+        finally:
+            source.end()
+        return collector.batch()
+
+    async def _look_up(self, missing: MissingSchema, in_hand: bool) -> bool:
+        """Asks the schema registry in a thread.
+
+        False: it failed, and the call has records. The next call asks again and raises the error.
+        """
+        source = self._source
+        source.hold(in_hand)
+        try:
+            await asyncio.to_thread(missing.look_up)
+        except Exception:
+            if in_hand:
+                return False
+            raise
+        finally:
+            source.hold(-in_hand)
+            source.turns.begin()
+        return True
+
+    async def _yield_in_turn(self, in_hand: bool) -> None:
+        """Lets other tasks run if it is their turn."""
+        source = self._source
+        if source.turns.is_over():
+            source.hold(in_hand)
+            try:
+                await asyncio.sleep(0)
+            finally:
+                source.hold(-in_hand)
+                source.turns.begin()
 
     def __aiter__(self) -> AIOConsumer:
         """The consumer itself."""
@@ -699,6 +900,48 @@ class AIOConsumer:
     def __repr__(self) -> str:
         """The consumer's name and state."""
         return f"<AIO{repr(self._core)[1:]}"
+
+
+class AIOArrowStream:
+    """The records of a consumer as batches of columns, from `AIOConsumer.arrow_stream`.
+
+        async for batch in consumer.arrow_stream(columns=["value"]):
+            table = pyarrow.table(batch)
+
+    Each batch has the records that are queued. Other tasks run while the stream waits for them. A
+    cancelled wait loses no record. The stream ends when no record came for ``timeout`` seconds, and
+    when the consumer is closed. After a timeout you can iterate again. An error is raised once; the
+    next batch continues after it.
+    """
+
+    def __init__(
+        self, consumer: AIOConsumer, request: ColumnRequest, records_max: int, timeout: float
+    ) -> None:
+        """`AIOConsumer.arrow_stream` makes the stream."""
+        self._consumer = consumer
+        self._request = request
+        self._plan: ColumnPlan | None = None
+        self._records_max = records_max
+        self._timeout = timeout
+
+    def __aiter__(self) -> AIOArrowStream:
+        """The stream itself."""
+        return self
+
+    async def __anext__(self) -> ArrowBatch:
+        """Waits for the next batch, with at least one record or one end of a partition."""
+        consumer = self._consumer
+        consumer._core._check_columns()
+        if self._plan is None and not consumer._source.closed:
+            self._plan = await consumer._plan(self._request)
+        if self._plan is None or consumer._source.closed:
+            raise StopAsyncIteration
+        columns = await consumer._take_columns(
+            self._plan, self._records_max, self._timeout, return_early=True
+        )
+        if not len(columns) and not columns.ends:
+            raise StopAsyncIteration
+        return ArrowBatch(columns)
 
 
 async def _step(reference: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:

@@ -11,6 +11,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
+from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
 from kafka_native._native.engine import Engine
 from kafka_native._native.message import Message
@@ -19,6 +20,7 @@ from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
 from kafka_native.client_core import ClientCore, new_role
+from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -209,6 +211,85 @@ class AIOProducer(Callbacks, AIOProducerCore):
         finally:
             self._turns.begin()
             flush_end(core)
+
+    async def produce_arrow(
+        self,
+        topic: str | None,
+        data: Any,
+        *,
+        value: str | int | ColumnCodec | None = "value",
+        key: str | int | ColumnCodec | None = None,
+        value_columns: Columns | None = None,
+        key_columns: Columns | None = None,
+        headers: str | int | None = None,
+        timestamp: str | int | None = None,
+        partition: str | int | None = None,
+        topic_column: str | int | None = None,
+        on_delivery: Callable[[ArrowReport], object] | None = None,
+        timeout: float | None = None,
+    ) -> Delivery[ArrowReport]:
+        """Queues each row of Arrow columns as a message; see `Producer.produce_arrow`.
+
+        A thread reads ``data``, encodes it and waits while the queue is full, so other tasks run
+        meanwhile. Don't change ``data`` before the call returns. When the call is cancelled or the
+        producer is closed, the thread queues no further chunk of rows. Queued rows are sent, and
+        ``on_delivery`` gets their report.
+
+        Parameters
+        ----------
+        topic, data, value, key, value_columns, key_columns : Any
+            As of `Producer.produce_arrow`.
+        headers, timestamp, partition, topic_column : str or int, optional
+            As of `Producer.produce_arrow`.
+        on_delivery : callable, optional
+            A function or coroutine function, called once with the `ArrowReport`. The producer's own
+            ``on_delivery`` isn't called for rows.
+        timeout : float, optional
+            As of `Producer.produce_arrow`.
+
+        Returns
+        -------
+        Delivery
+            A future, returned when all rows are queued. Await it for the `ArrowReport`, which also
+            has the failed rows.
+
+        Raises
+        ------
+        BufferError, KafkaException, EncodeError, OSError, SchemaError, SchemaRegistryError
+            As of `Producer.produce_arrow`, with the attribute ``rows``. A row that is too large is
+            among the report's ``failed``.
+        RuntimeError
+            The producer is closed, perhaps by another task during the call.
+        TypeError, ValueError
+            As of `Producer.produce_arrow`.
+        """
+        core = self._core
+        core._client.check_open(CLOSED_TEXT)
+        if on_delivery is not None and not callable(on_delivery):
+            raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
+        self._loop = self._waiter.attach()
+        delivery: Delivery[ArrowReport] = Delivery(self._loop, KafkaException)
+        report = partial(_report_rows, weakref.ref(self), on_delivery, delivery)
+        is_cancelled = False
+
+        def check_stop() -> None:
+            if is_cancelled or self._closing is not None:
+                raise RuntimeError(CLOSED_TEXT)
+
+        check_stop()
+        columns = {"value": value, "key": key, "headers": headers, "topic_column": topic_column}
+        typed = {"value": value_columns, "key": key_columns}
+        options = timestamp, partition, report, timeout
+        try:
+            await asyncio.to_thread(
+                core._produce_columns, topic, data, columns, typed, options, check_stop
+            )
+        except asyncio.CancelledError:
+            is_cancelled = True
+            raise
+        finally:
+            self._turns.begin()
+        return delivery
 
     async def poll(self, timeout: float = 0) -> int:
         """Waits until callbacks or delivery reports were served; the loop also does that by itself.
@@ -556,3 +637,15 @@ def _report(
     """Serves the report of a message that also has a callback."""
     delivery(error, message)
     called(reference, callback, error, message)
+
+
+def _report_rows(
+    reference: weakref.ref[AIOProducer],
+    callback: Callable[[ArrowReport], object] | None,
+    delivery: Delivery[ArrowReport],
+    report: ArrowReport,
+) -> None:
+    """Serves the report of the rows of one call."""
+    delivery(None, report)
+    if callback is not None:
+        called(reference, callback, report)

@@ -69,7 +69,10 @@ PUBLIC: dict[type[Any], set[str]] = {
     | CLIENT
     | TRANSACTIONS
     | {"flush", "poll", "produce", "produce_arrow", "produce_batch", "produce_many", "purge"},
-    AIOProducer: CLUSTER | CLIENT | TRANSACTIONS | {"flush", "poll", "produce", "purge"},
+    AIOProducer: CLUSTER
+    | CLIENT
+    | TRANSACTIONS
+    | {"flush", "poll", "produce", "produce_arrow", "purge"},
     Consumer: CLUSTER
     | CLIENT
     | ASSIGNMENT
@@ -85,7 +88,11 @@ PUBLIC: dict[type[Any], set[str]] = {
         "rebalance_protocol",
         "wakeup",
     },
-    AIOConsumer: CLUSTER | CLIENT | ASSIGNMENT | GROUP | {"consume", "poll"},
+    AIOConsumer: CLUSTER
+    | CLIENT
+    | ASSIGNMENT
+    | GROUP
+    | {"arrow_stream", "consume", "consume_arrow", "poll"},
     **dict.fromkeys(
         (ShareConsumer, AIOShareConsumer),
         CLIENT

@@ -311,6 +311,9 @@ def test_coroutines_take_long_timeouts(make: Make) -> None:
         assert message is not None
         assert message.error() is None
         assert len(await reader.consume(2, timeout)) == 2
+        batch = await reader.consume_arrow(1, timeout, columns=["value"])
+        assert (await (await writer.produce_arrow(TOPIC, batch, timeout=timeout))).delivered == 1
+        assert len(await anext(reader.arrow_stream(1, timeout))) == 1
         where = TopicPartition(TOPIC, 0, 0)
         for call in (
             writer.list_topics(TOPIC, timeout),

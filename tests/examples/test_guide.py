@@ -25,7 +25,7 @@ GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide"
     ("page", "snippets_min"),
     [
         ("consuming.md", 7),
-        ("asyncio.md", 4),
+        ("asyncio.md", 5),
         ("monitoring.md", 4),
         ("transactions.md", 3),
         ("share-groups.md", 6),
