@@ -13,6 +13,7 @@ from kafka_native.serialization import SerializationError
 try:
     from google.protobuf import descriptor_pb2, json_format
     from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.empty_pb2 import Empty
     from google.protobuf.message import DecodeError, Message
     from google.protobuf.message_factory import GetMessageClass
 except ImportError as error:
@@ -26,6 +27,7 @@ from kafka_native.codecs._protobuf_files import ROOT_FILE, is_builtin, meta_fiel
 __all__ = [
     "ROOT_FILE",
     "DecodeError",
+    "Empty",
     "FieldDescriptor",
     "GetMessageClass",
     "Message",
