@@ -1,5 +1,6 @@
 /* The program that decodes JSON records into columns: one rule for each node of a layout, and a hash
- * table of names for each struct and each dictionary. Python makes it (kafka_native/codecs/json.py).
+ * table of names for each struct and each dictionary. Python makes it
+ * (kafka_native/codecs/json_decoder.py).
  *
  * kn_json_program_new() checks that each rule fits its node. So the decoder checks only the record.
  *

@@ -9,18 +9,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
-from kafka_native.codecs._avro_resolution import encode_default, varint
-from kafka_native.codecs._avro_schema import (
+from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.avro_decoder import Schema
+from kafka_native.codecs.avro_resolution import encode_default, varint
+from kafka_native.codecs.avro_schema import (
     NO_DEFAULT,
     AvroField,
     AvroType,
     below,
     parse_schema,
 )
-from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
-from kafka_native.codecs.avro import Schema
+from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
-from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["AvroEncoder"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kafka_native.codecs._avro_schema import NAME, below
 from kafka_native.codecs.arrow_types import BINARIES, TEXTS, ArrowType
+from kafka_native.codecs.avro_schema import NAME, below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["avro_schema_of"]

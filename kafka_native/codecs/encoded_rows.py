@@ -17,7 +17,7 @@ from kafka_native._native.encode_core import (
     encode,
     shorten,
 )
-from kafka_native.codecs.encoding import BYTES_MAX, ColumnEncoder
+from kafka_native.codecs.column_encoder import BYTES_MAX, ColumnEncoder
 from kafka_native.codecs.errors import EncodeError
 
 __all__ = ["ColumnCodec", "Columns", "TypedColumns", "produce_encoded", "typed_columns"]

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry, indexes_of
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.protobuf import Names, ProtobufDecoder, TimeUnit
+from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, TimeUnit
 
 __all__ = ["Protobuf"]
 
@@ -101,10 +101,10 @@ def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
     :raises SchemaError: The schema is invalid, lacks an imported file, or has no such message.
     """
     # Here, because it needs protobuf
-    from kafka_native.codecs import _protobuf_files
+    from kafka_native.codecs import protobuf_descriptors
 
     references = found.references if isinstance(found.schema, str) else None
-    return _protobuf_files.message_of(found.schema, message, references)
+    return protobuf_descriptors.message_of(found.schema, message, references)
 
 
 def _indexes(encoded: bytes) -> list[int]:

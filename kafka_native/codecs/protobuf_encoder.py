@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
 from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler
-from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["ProtobufEncoder"]
@@ -336,7 +336,7 @@ class ProtobufEncoder(ColumnEncoder):
         ignore_extra: bool = False,
         prefix: bytes = b"",
     ) -> None:
-        from kafka_native.codecs._protobuf_files import message_of
+        from kafka_native.codecs.protobuf_descriptors import message_of
 
         super().__init__(prefix)
         self._descriptor = message_of(schema, message, references)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kafka_native.codecs._avro_schema import NO_DEFAULT, AvroField, AvroType, below
+from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, below
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = [

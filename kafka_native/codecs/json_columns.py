@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_native._native.codec_core import read_arrow_schema
 from kafka_native.codecs import layout
-from kafka_native.codecs._paths import below, by_first_name
+from kafka_native.codecs.paths import below, by_first_name
 from kafka_native.codecs.errors import SchemaError
 
 __all__ = [
