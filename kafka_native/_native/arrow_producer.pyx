@@ -8,10 +8,10 @@ appended without the interpreter lock, and so is the wait for room. The call tak
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.number cimport PyIndex_Check, PyNumber_Index
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
+from kafka_native._native.arrow_capsules cimport pointer_in
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
@@ -67,7 +67,7 @@ cdef class Source:
         cdef int status
         if hasattr(data, "__arrow_c_stream__"):
             capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
+            stream = <ArrowArrayStream *>pointer_in(capsule, "arrow_array_stream")
             # Moved out of the capsule: this object releases it.
             self.stream, stream.release = stream[0], NULL
             if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
@@ -81,8 +81,8 @@ cdef class Source:
             answer = data.__arrow_c_array__()
             if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
                 raise TypeError("__arrow_c_array__() must give two capsules")
-            schema = <ArrowSchema *>_pointer((<tuple>answer)[0], "arrow_schema")
-            array = <ArrowArray *>_pointer((<tuple>answer)[1], "arrow_array")
+            schema = <ArrowSchema *>pointer_in((<tuple>answer)[0], "arrow_schema")
+            array = <ArrowArray *>pointer_in((<tuple>answer)[1], "arrow_array")
             self.schema, schema.release = schema[0], NULL
             self.array, array.release = array[0], NULL
             if self.array.release == NULL:
@@ -155,13 +155,6 @@ cdef class Source:
         index = self.rows.columns[role]
         name = "" if self.rows.table_is_column else self.names()[index]
         return f"column {name!r} ({ROLES[role]})"
-
-
-cdef void *_pointer(capsule, str name) except NULL:
-    cdef bytes wanted = name.encode()
-    if not PyCapsule_IsValid(capsule, wanted):
-        raise TypeError(f"a PyCapsule {name!r} is expected, not {type(capsule).__name__}")
-    return PyCapsule_GetPointer(capsule, wanted)
 
 
 cdef str _name_of(const ArrowSchema *schema):
