@@ -393,9 +393,6 @@ class _ProtobufSerializerSteps(_ProtobufSteps, SerializerSteps):
             )
         return self._message_name
 
-    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
-        return obj
-
     def _walk_rules(
         self, validation: Validation, parsed: ParsedProtobuf | None, value: Any
     ) -> None:
