@@ -28,8 +28,9 @@ from kafka_native.codecs.avro_resolution import (
     resolve,
     short_name,
 )
-from kafka_native.codecs.avro_schema import AvroType, below, parse_schema
+from kafka_native.codecs.avro_schema import AvroType, parse_schema
 from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.paths import below
 from kafka_native.codecs.record_types import (
     RecordType,
     alternatives,

@@ -19,6 +19,7 @@ from kafka_native._native.codec_core import (
 from kafka_native.codecs import layout
 from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["ProtobufDecoder"]
 
@@ -61,11 +62,6 @@ WRAPPERS = frozenset(
     f"{GOOGLE}{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-
-
-def below(path: str, name: str) -> str:
-    """Return the path of a field of a message."""
-    return f"{path}.{name}" if path else name
 
 
 # --- fields to instructions ---
