@@ -1,7 +1,7 @@
 # The PyCapsules of Arrow's C data interface: https://arrow.apache.org/docs/format/CDataInterface
 #
-# A capsule owns its struct, and releases what nobody has moved out of it. The caller has the
-# interpreter lock.
+# A capsule owns its struct, and releases what nobody has moved out of it. take_input() moves it out.
+# The caller has the interpreter lock.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from libc.stdlib cimport free
 
@@ -48,3 +48,46 @@ cdef inline void *pointer_in(capsule, str name) except NULL:
     if not PyCapsule_IsValid(capsule, wanted):
         raise TypeError(f"a PyCapsule {name!r} is expected, not {type(capsule).__name__}")
     return PyCapsule_GetPointer(capsule, wanted)
+
+
+cdef inline object stream_error(ArrowArrayStream *stream, int status):
+    # Returns the exception for a stream that has failed.
+    cdef const char *text = NULL
+    if stream.get_last_error != NULL:
+        text = stream.get_last_error(stream)
+    reason = "" if text == NULL else f": {text.decode('utf-8', 'replace')}"
+    return OSError(status, f"the Arrow stream failed{reason}")
+
+
+cdef inline bint take_input(data, ArrowSchema *schema, ArrowArrayStream *stream, ArrowArray *array) except -1:
+    # Moves the type, and the stream or the only array, out of another library's capsules. The caller
+    # releases all three, also after an error. Returns whether the data are a stream.
+    cdef ArrowSchema *given_schema
+    cdef ArrowArrayStream *given_stream
+    cdef ArrowArray *given_array
+    cdef int status
+    if hasattr(data, "__arrow_c_stream__"):
+        capsule = data.__arrow_c_stream__()
+        given_stream = <ArrowArrayStream *>pointer_in(capsule, "arrow_array_stream")
+        stream[0], given_stream.release = given_stream[0], NULL
+        if stream.release == NULL or stream.get_schema == NULL or stream.get_next == NULL:
+            stream.release = NULL
+            raise ValueError("the Arrow stream was released, or is used up already")
+        with nogil:
+            status = stream.get_schema(stream, schema)
+        if status != 0:
+            schema.release = NULL  # its content is undefined
+            raise stream_error(stream, status)
+        return True
+    if not hasattr(data, "__arrow_c_array__"):
+        raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
+    answer = data.__arrow_c_array__()
+    if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
+        raise TypeError("__arrow_c_array__() must give two capsules")
+    given_schema = <ArrowSchema *>pointer_in((<tuple>answer)[0], "arrow_schema")
+    given_array = <ArrowArray *>pointer_in((<tuple>answer)[1], "arrow_array")
+    schema[0], given_schema.release = given_schema[0], NULL
+    array[0], given_array.release = given_array[0], NULL
+    if array.release == NULL:
+        raise ValueError("the Arrow array was released, or is used already")
+    return False

@@ -11,7 +11,7 @@ from cpython.number cimport PyIndex_Check, PyNumber_Index
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
-from kafka_native._native.arrow_capsules cimport pointer_in
+from kafka_native._native.arrow_capsules cimport stream_error, take_input
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
@@ -61,45 +61,12 @@ cdef class Source:
             self.array.release = NULL
 
     cdef int open(self, data) except -1:
-        cdef ArrowArrayStream *stream
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        cdef int status
-        if hasattr(data, "__arrow_c_stream__"):
-            capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>pointer_in(capsule, "arrow_array_stream")
-            # Moved out of the capsule: this object releases it.
-            self.stream, stream.release = stream[0], NULL
-            if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
-                self.stream.release = NULL
-                raise ValueError("the Arrow stream was released, or is used up already")
-            with nogil:
-                status = self.stream.get_schema(&self.stream, &self.schema)
-            if status != 0:
-                raise self._stream_error(status)
-        elif hasattr(data, "__arrow_c_array__"):
-            answer = data.__arrow_c_array__()
-            if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
-                raise TypeError("__arrow_c_array__() must give two capsules")
-            schema = <ArrowSchema *>pointer_in((<tuple>answer)[0], "arrow_schema")
-            array = <ArrowArray *>pointer_in((<tuple>answer)[1], "arrow_array")
-            self.schema, schema.release = schema[0], NULL
-            self.array, array.release = array[0], NULL
-            if self.array.release == NULL:
-                raise ValueError("the Arrow array was released, or is used already")
-        else:
-            raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
+        take_input(data, &self.schema, &self.stream, &self.array)
         if kn_arrow_check_schema(&self.schema) != NULL:
             raise ValueError(f"the Arrow schema can't be used: {kn_arrow_check_schema(&self.schema).decode()}")
         if strcmp(self.schema.format, b"+s") != 0:
             self.rows.table_is_column = 1
         return 0
-
-    cdef object _stream_error(self, int status):
-        cdef const char *text = NULL
-        if self.stream.get_last_error != NULL:
-            text = self.stream.get_last_error(&self.stream)
-        return OSError(status, "the Arrow stream failed" if text == NULL else f"the Arrow stream failed: {text.decode('utf-8', 'replace')}")
 
     cdef list names(self):
         cdef int64_t i
@@ -137,7 +104,7 @@ cdef class Source:
                     # after an error its content is undefined, and this object doesn't own it
                     self.array.release = NULL
         if status != 0:
-            raise self._stream_error(status)
+            raise stream_error(&self.stream, status)
         if self.array.release == NULL:
             return False
         with nogil:

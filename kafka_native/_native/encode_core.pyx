@@ -12,7 +12,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kafka_native._native.arrow_capsules cimport pointer_in, stream_capsule
+from kafka_native._native.arrow_capsules cimport stream_capsule, stream_error, take_input
 from kafka_native._native.codec_core cimport builder_capsules, check_made, described, int32_array, layout_capsule
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
@@ -186,39 +186,10 @@ cdef class ColumnInput:
     cdef bint is_stream
 
     def __cinit__(self, data):
-        cdef ArrowArrayStream *stream
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        cdef int status
         memset(&self.schema, 0, sizeof(self.schema))
         memset(&self.stream, 0, sizeof(self.stream))
         self.held = _Held()
-        if hasattr(data, "__arrow_c_stream__"):
-            capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>pointer_in(capsule, "arrow_array_stream")
-            # Moved out of the capsule: this object releases it.
-            self.stream, stream.release = stream[0], NULL
-            self.is_stream = True
-            if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
-                self.stream.release = NULL
-                raise ValueError("the Arrow stream was released, or is used up already")
-            with nogil:
-                status = self.stream.get_schema(&self.stream, &self.schema)
-            if status != 0:
-                self.schema.release = NULL
-                raise self._stream_error(status)
-        elif hasattr(data, "__arrow_c_array__"):
-            answer = data.__arrow_c_array__()
-            if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
-                raise TypeError("__arrow_c_array__() must give two capsules")
-            schema = <ArrowSchema *>pointer_in((<tuple>answer)[0], "arrow_schema")
-            array = <ArrowArray *>pointer_in((<tuple>answer)[1], "arrow_array")
-            self.schema, schema.release = schema[0], NULL
-            self.held.array, array.release = array[0], NULL
-            if self.held.array.release == NULL:
-                raise ValueError("the Arrow array was released, or is used already")
-        else:
-            raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
+        self.is_stream = take_input(data, &self.schema, &self.stream, &self.held.array)
         self.description = described(&self.schema, False, 0)
         self.before = -1
 
@@ -226,12 +197,6 @@ cdef class ColumnInput:
         with nogil:
             kn_arrow_release_stream(&self.stream)
             kn_arrow_release_schema(&self.schema)
-
-    cdef object _stream_error(self, int status):
-        cdef const char *text = NULL
-        if self.stream.get_last_error != NULL:
-            text = self.stream.get_last_error(&self.stream)
-        return OSError(status, "the Arrow stream failed" if text == NULL else f"the Arrow stream failed: {text.decode('utf-8', 'replace')}")
 
     @property
     def rows(self):
@@ -252,7 +217,7 @@ cdef class ColumnInput:
         if status != 0:
             held.array.release = NULL  # its content is undefined
             held.array.length = 0
-            raise self._stream_error(status)
+            raise stream_error(&self.stream, status)
         return held.array.release != NULL
 
     cdef int check(self) except -1:
