@@ -1,4 +1,4 @@
-/* Big-endian stores and loads at any alignment.
+/* Big-endian stores and loads at any alignment; copies of little-endian numbers.
  *
  * The caller has checked that the bytes exist; use span.h for untrusted input. Compilers turn the
  * byte loops into one bswap and one mov. */
@@ -6,6 +6,24 @@
 #define KN_BASE_ENDIAN_H
 
 #include <stdint.h>
+#include <string.h>
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define KN_IS_LITTLE_ENDIAN 1
+#else
+#define KN_IS_LITTLE_ENDIAN 0
+#endif
+
+/* Copies a little-endian number to one in this machine's order, or the other way. */
+static inline void kn_copy_little(void *to, const void *from, size_t size_bytes)
+{
+    if (KN_IS_LITTLE_ENDIAN) {
+        memcpy(to, from, size_bytes);
+    } else {
+        for (size_t i = 0; i < size_bytes; i++)
+            ((uint8_t *)to)[i] = ((const uint8_t *)from)[size_bytes - 1 - i];
+    }
+}
 
 static inline uint8_t *kn_put_i8(uint8_t *to, int8_t value)
 {

@@ -4,6 +4,7 @@
  * in a register. NULL: the helper has filled in the problem. */
 #include "codecs/avro_decode.h"
 
+#include "base/endian.h"
 #include "base/utf8.h"
 #include "base/varint.h"
 #include "codecs/short_bytes.h"
@@ -113,17 +114,6 @@ static inline const uint8_t *put_long(struct run *run, struct kn_built *column, 
     return at;
 }
 
-/* Loads little-endian bytes in the order of this machine. */
-static inline void load(void *to, const uint8_t *from, size_t width_bytes)
-{
-    uint8_t *bytes = to;
-    if (KN_IS_LITTLE_ENDIAN) {
-        memcpy(to, from, width_bytes);
-    } else {
-        for (size_t i = 0; i < width_bytes; i++) bytes[i] = from[width_bytes - 1 - i];
-    }
-}
-
 static inline const uint8_t *put_float(struct run *run, struct kn_built *column, int32_t code,
                                        const uint8_t *at)
 {
@@ -132,14 +122,14 @@ static inline const uint8_t *put_float(struct run *run, struct kn_built *column,
     double wide;
     if (run->end - at < size) return cut_off(run, at);
     if (code == KN_AVRO_FLOAT_AS_DOUBLE) {
-        load(&narrow, at, sizeof narrow);
+        kn_copy_little(&narrow, at, sizeof narrow);
         wide = (double)narrow;
         store(column, &wide, sizeof wide);
     } else if (code == KN_AVRO_DOUBLE) {
-        load(&wide, at, sizeof wide);
+        kn_copy_little(&wide, at, sizeof wide);
         store(column, &wide, sizeof wide);
     } else {
-        load(&narrow, at, sizeof narrow);
+        kn_copy_little(&narrow, at, sizeof narrow);
         store(column, &narrow, sizeof narrow);
     }
     return at + size;
@@ -174,13 +164,8 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
     if (!from) return NULL;
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
-    bool is_ascii = 0;
-    if (size && size <= KN_SHORT_BYTES_MAX && run->end - from >= KN_SHORT_BYTES_MAX) {
-        is_ascii = kn_copy_short(column->bytes + column->bytes_used, from, size);
-    } else if (size) {
-        memcpy(column->bytes + column->bytes_used, from, (size_t)size);
-    }
-    if (is_text && !is_ascii && !kn_utf8_is_valid(from, (size_t)size))
+    uint8_t *to = size ? column->bytes + column->bytes_used : NULL; /* there may be no memory yet */
+    if (!kn_copy_bytes(to, from, size, run->end, is_text))
         return fail(run, KN_ERR_INVALID, "a string isn't UTF-8", at);
     kn_built_end_bytes(column, size);
     return from + size;
@@ -234,7 +219,7 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     fits &= (little[width - 1] & 0x80) == (sign & 0x80);
     if (!fits || !is_below(little, run->program->constants + op->count, width))
         return fail(run, KN_ERR_INVALID, "a decimal has too many digits", at);
-    load(item, little, (size_t)width);
+    kn_copy_little(item, little, (size_t)width);
     column->length++;
     return last;
 }
@@ -255,7 +240,7 @@ static const uint8_t *put_duration(struct run *run, struct kn_built *column, con
 {
     uint32_t parts[3];
     if (run->end - at < 12) return cut_off(run, at);
-    for (int i = 0; i < 3; i++) load(&parts[i], at + 4 * i, 4);
+    for (int i = 0; i < 3; i++) kn_copy_little(&parts[i], at + 4 * i, 4);
     if (parts[0] > INT32_MAX || parts[1] > INT32_MAX)
         return fail(run, KN_ERR_INVALID, "a duration is out of its range", at);
     int64_t nanoseconds = (int64_t)parts[2] * 1000000;

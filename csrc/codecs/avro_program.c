@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -328,13 +329,6 @@ static int check_program(const struct kn_avro_program *program, int32_t *bad_op)
     return is_good ? KN_OK : KN_ERR_INVALID;
 }
 
-static void *copy_of(const void *from, size_t size_bytes)
-{
-    void *copy = malloc(size_bytes ? size_bytes : 1);
-    if (copy && size_bytes) memcpy(copy, from, size_bytes);
-    return copy;
-}
-
 int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, int32_t op_count,
                         const int32_t *table, int32_t table_count, const uint8_t *constants,
                         int32_t constant_bytes, struct kn_avro_program **out, int32_t *bad_op)
@@ -350,9 +344,9 @@ int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, 
     program->op_count = op_count;
     program->table_count = table_count;
     program->constant_bytes = constant_bytes;
-    program->ops = copy_of(ops, (size_t)op_count * sizeof *ops);
-    program->table = copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = copy_of(constants, (size_t)constant_bytes);
+    program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
+    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
+    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
     bool has_memory = program->ops && program->table && program->constants;
     int status = has_memory ? check_program(program, bad_op) : KN_ERR_NOMEM;
     if (status == KN_OK) {

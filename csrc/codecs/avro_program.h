@@ -1,5 +1,5 @@
 /* The program that decodes the records of one Avro schema into columns. Python compiles it from the
- * writer's and the reader's schema (kafka_native/codecs/avro.py).
+ * writer's and the reader's schema (kafka_native/codecs/avro_decoder.py).
  *
  * The instructions follow the order of the fields on the wire. Some of them have a body, the
  * instructions from the next one to `end`. kn_avro_program_new() checks each index and range, and

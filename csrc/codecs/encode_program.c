@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
+
 #define CHECK_DEPTH_MAX 256
 
 #define KN_ENCODE_NAME(name) #name,
@@ -271,13 +273,6 @@ static bool check_program(const struct kn_encode_program *program, int32_t *bad_
     return is_good;
 }
 
-static void *copy_of(const void *from, size_t size_bytes)
-{
-    void *copy = malloc(size_bytes ? size_bytes : 1);
-    if (copy && size_bytes) memcpy(copy, from, size_bytes);
-    return copy;
-}
-
 int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op *ops,
                           int32_t op_count, const int32_t *table, int32_t table_count,
                           const uint8_t *constants, int32_t constant_bytes,
@@ -294,9 +289,9 @@ int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op
     program->op_count = op_count;
     program->table_count = table_count;
     program->constant_bytes = constant_bytes;
-    program->ops = copy_of(ops, (size_t)op_count * sizeof *ops);
-    program->table = copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = copy_of(constants, (size_t)constant_bytes);
+    program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
+    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
+    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
     int status = program->ops && program->table && program->constants ? KN_OK : KN_ERR_NOMEM;
     if (status == KN_OK && !check_program(program, bad_op)) status = KN_ERR_INVALID;
     if (status == KN_OK) {

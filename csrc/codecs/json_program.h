@@ -1,5 +1,6 @@
 /* The program that decodes JSON records into columns: one rule for each node of a layout, and a hash
- * table of names for each struct and each dictionary. Python makes it (kafka_native/codecs/json.py).
+ * table of names for each struct and each dictionary. Python makes it
+ * (kafka_native/codecs/json_decoder.py).
  *
  * kn_json_program_new() checks that each rule fits its node. So the decoder checks only the record.
  *
@@ -9,6 +10,7 @@
 
 #include <string.h>
 #include "codecs/layout.h"
+#include "codecs/short_bytes.h"
 
 /* X(name, kind of its node, width of its node; 0: none, -1: several)
  * - NONE reads null. BOOLEAN reads true and false.
@@ -93,15 +95,11 @@ const char *kn_json_code_name(int code);                     /* as above; NULL: 
 
 static inline uint64_t kn_json_word(const uint8_t *text, int64_t size_bytes)
 {
-    uint64_t word, mask = ~UINT64_C(0);
+    uint64_t word;
     memcpy(&word, text, sizeof word);
+    if (KN_IS_LITTLE_ENDIAN) return word & kn_low_bytes(size_bytes);
     if (size_bytes >= 8) return word;
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    mask = size_bytes ? mask << 8 * (8 - size_bytes) : 0;
-#else
-    mask = ~(mask << 8 * size_bytes);
-#endif
-    return word & mask;
+    return size_bytes ? word >> 8 * (8 - size_bytes) << 8 * (8 - size_bytes) : 0;
 }
 
 /* Returns whether a name begins at a text. Behind the text, KN_JSON_NAME_SLACK_BYTES are readable. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/status.h"
 #include "base/utf8.h"
 
@@ -58,26 +59,19 @@ static bool link_nodes(struct kn_node *nodes, int32_t node_count)
 
 /* --- copies --- */
 
-static void *copy_of(const void *from, size_t size_bytes)
-{
-    void *copy = malloc(size_bytes ? size_bytes : 1);
-    if (copy && size_bytes) memcpy(copy, from, size_bytes);
-    return copy;
-}
-
 static int copy_node(struct kn_node *to, const struct kn_node *from)
 {
     *to = *from;
-    to->format = copy_of(from->format, strlen(from->format) + 1);
-    to->name = copy_of(from->name, strlen(from->name) + 1);
-    to->metadata = from->metadata ? copy_of(from->metadata, (size_t)from->metadata_bytes) : NULL;
+    to->format = kn_copy_of(from->format, strlen(from->format) + 1);
+    to->name = kn_copy_of(from->name, strlen(from->name) + 1);
+    to->metadata = from->metadata ? kn_copy_of(from->metadata, (size_t)from->metadata_bytes) : NULL;
     to->value_offsets = NULL;
     to->value_bytes = NULL;
     if (from->kind == KN_NODE_DICTIONARY) {
         size_t count = (size_t)from->value_count;
         size_t size = (size_t)from->value_offsets[count];
-        to->value_offsets = copy_of(from->value_offsets, (count + 1) * sizeof(int32_t));
-        to->value_bytes = copy_of(from->value_bytes, size);
+        to->value_offsets = kn_copy_of(from->value_offsets, (count + 1) * sizeof(int32_t));
+        to->value_bytes = kn_copy_of(from->value_bytes, size);
         if (!to->value_offsets || !to->value_bytes) return KN_ERR_NOMEM;
     }
     if (from->metadata && !to->metadata) return KN_ERR_NOMEM;
@@ -88,7 +82,7 @@ int kn_layout_new(const struct kn_node *nodes, int32_t node_count, struct kn_lay
 {
     *out = NULL;
     if (node_count < 1 || node_count > KN_LAYOUT_NODES_MAX) return KN_ERR_INVALID;
-    struct kn_node *linked = copy_of(nodes, (size_t)node_count * sizeof *nodes);
+    struct kn_node *linked = kn_copy_of(nodes, (size_t)node_count * sizeof *nodes);
     if (!linked) return KN_ERR_NOMEM;
     if (!link_nodes(linked, node_count)) {
         free(linked);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/endian.h"
 #include "base/utf8.h"
 #include "codecs/short_bytes.h"
 
@@ -83,13 +84,8 @@ static inline const uint8_t *put_bytes(struct run *run, struct kn_built *column,
     if (!from) return NULL;
     int status = kn_builder_reserve_bytes(run->builder, column, size);
     if (__builtin_expect(status != KN_OK, 0)) return no_room(run, status, at);
-    bool is_ascii = 0;
-    if (size && size <= KN_SHORT_BYTES_MAX && run->end - from >= KN_SHORT_BYTES_MAX) {
-        is_ascii = kn_copy_short(column->bytes + column->bytes_used, from, size);
-    } else if (size) {
-        memcpy(column->bytes + column->bytes_used, from, (size_t)size);
-    }
-    if (is_text && !is_ascii && !kn_utf8_is_valid(from, (size_t)size))
+    uint8_t *to = size ? column->bytes + column->bytes_used : NULL; /* there may be no memory yet */
+    if (!kn_copy_bytes(to, from, size, run->end, is_text))
         return fail(run, KN_ERR_INVALID, "a string isn't UTF-8", at);
     kn_built_end_bytes(column, size);
     return from + size;
@@ -100,12 +96,7 @@ static inline const uint8_t *put_fixed(struct run *run, struct kn_built *column,
                                        const uint8_t *at, const uint8_t *end)
 {
     if (__builtin_expect(end - at < size, 0)) return cut_off(run, at);
-    uint8_t *to = column->items + column->length++ * size;
-    if (KN_IS_LITTLE_ENDIAN) {
-        memcpy(to, at, (size_t)size);
-    } else {
-        for (int32_t i = 0; i < size; i++) to[i] = at[size - 1 - i];
-    }
+    kn_copy_little(column->items + column->length++ * size, at, (size_t)size);
     return at + size;
 }
 
@@ -187,9 +178,6 @@ static inline bool is_closed(const struct kn_protobuf_op *op)
 /* --- timestamps and durations --- */
 
 #define NANOSECONDS 1000000000
-#define TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* from year 1 */
-#define TIMESTAMP_MAX_S INT64_C(253402300799)   /* to year 9999 */
-#define DURATION_MAX_S INT64_C(315576000000)
 
 /* Splits a stored time. Seconds of a timestamp are rounded down, those of a duration to zero. */
 static void split_time(bool is_timestamp, int64_t value, int64_t unit, int64_t *seconds,
@@ -210,13 +198,15 @@ static bool join_time(bool is_timestamp, int64_t seconds, int64_t nanoseconds, i
     int64_t part = nanoseconds / unit;
     if (nanoseconds <= -NANOSECONDS || nanoseconds >= NANOSECONDS) return 0;
     if (is_timestamp) {
-        if (seconds < TIMESTAMP_MIN_S || seconds > TIMESTAMP_MAX_S || nanoseconds < 0) return 0;
+        if (seconds < KN_WIRE_TIMESTAMP_MIN_S || seconds > KN_WIRE_TIMESTAMP_MAX_S ||
+            nanoseconds < 0)
+            return 0;
         if (seconds < 0 && part) { /* the product alone may be below the range */
             seconds += 1;
             part -= NANOSECONDS / unit;
         }
     } else {
-        if (seconds < -DURATION_MAX_S || seconds > DURATION_MAX_S) return 0;
+        if (seconds < -KN_WIRE_DURATION_MAX_S || seconds > KN_WIRE_DURATION_MAX_S) return 0;
         if ((seconds < 0 && nanoseconds > 0) || (seconds > 0 && nanoseconds < 0)) return 0;
     }
     return !__builtin_mul_overflow(seconds, NANOSECONDS / unit, value) &&

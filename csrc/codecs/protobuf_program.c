@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/copy.h"
 #include "base/status.h"
 
 #define KN_PROTOBUF_OP_RULE(name, kind, width, wire) {#name, kind, width, wire},
@@ -332,13 +333,6 @@ static int make_places(struct kn_protobuf_program *program)
 
 /* --- life --- */
 
-static void *copy_of(const void *from, size_t size_bytes)
-{
-    void *copy = malloc(size_bytes ? size_bytes : 1);
-    if (copy && size_bytes) memcpy(copy, from, size_bytes);
-    return copy;
-}
-
 int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_op *ops,
                             int32_t op_count, const struct kn_protobuf_message *messages,
                             int32_t message_count, const int32_t *table, int32_t table_count,
@@ -359,10 +353,10 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
     program->message_count = message_count;
     program->table_count = table_count;
     program->constant_bytes = constant_bytes;
-    program->ops = copy_of(ops, (size_t)op_count * sizeof *ops);
-    program->messages = copy_of(messages, (size_t)message_count * sizeof *messages);
-    program->table = copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = copy_of(constants, (size_t)constant_bytes);
+    program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
+    program->messages = kn_copy_of(messages, (size_t)message_count * sizeof *messages);
+    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
+    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
     bool has_memory = program->ops && program->messages && program->table && program->constants;
     int status = has_memory ? check_program(program, bad) : KN_ERR_NOMEM;
     if (status == KN_OK) status = make_places(program);

@@ -1,5 +1,5 @@
 /* The program that decodes the records of one Protobuf message type into columns. Python compiles
- * it from descriptors (kafka_native/codecs/protobuf.py).
+ * it from descriptors (kafka_native/codecs/protobuf_decoder.py).
  *
  * A message is a struct column and one instruction for each of its fields. Fields come in any order
  * on the wire, so a field is found by its number. The messages form a tree: each has one place.

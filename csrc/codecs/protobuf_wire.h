@@ -1,4 +1,5 @@
-/* Reads Protobuf's wire format: numbers, tags, sizes, and fields that are skipped.
+/* Reads Protobuf's wire format: numbers, tags, sizes, and fields that are skipped; the limits of its
+ * times.
  *
  * Each function returns the next position. NULL: it has filled in the problem.
  *
@@ -8,7 +9,10 @@
 
 #include <stdint.h>
 
-#define KN_WIRE_GROUPS_MAX 100 /* unknown groups in each other */
+#define KN_WIRE_GROUPS_MAX 100                          /* unknown groups in each other */
+#define KN_WIRE_TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
+#define KN_WIRE_TIMESTAMP_MAX_S INT64_C(253402300799)   /* the end of the year 9999 */
+#define KN_WIRE_DURATION_MAX_S INT64_C(315576000000)
 
 enum kn_wire_type {
     KN_WIRE_VARINT,

@@ -5,17 +5,11 @@
  * without a check: the loop makes room again after each instruction. */
 #include "codecs/record_encode.h"
 
+#include "base/endian.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/protobuf_wire.h"
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define IS_LITTLE_ENDIAN 1
-#else
-#define IS_LITTLE_ENDIAN 0
-#endif
-#define TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
-#define TIMESTAMP_MAX_S INT64_C(253402300799)   /* the end of the year 9999 */
-#define DURATION_MAX_S INT64_C(315576000000)
 #define UUID_TEXT_BYTES 36
 #define LIMBS 8
 #define LIMB_POWER_MAX 9 /* 10^9 fits a limb */
@@ -87,12 +81,7 @@ static inline uint8_t *reserve(struct run *run, uint8_t *to, int64_t bytes)
 /* Writes a number, the lowest byte first. */
 static inline uint8_t *put_little(uint8_t *to, const void *number, int32_t size)
 {
-    const uint8_t *from = number;
-    if (IS_LITTLE_ENDIAN) {
-        memcpy(to, number, (size_t)size);
-    } else {
-        for (int32_t i = 0; i < size; i++) to[i] = from[size - 1 - i];
-    }
+    kn_copy_little(to, number, (size_t)size);
     return to + size;
 }
 
@@ -162,8 +151,8 @@ static uint8_t *put_seconds(struct run *run, const struct kn_encode_op *op, int6
         seconds--;
         rest += op->arg;
     }
-    if (is_timestamp ? seconds < TIMESTAMP_MIN_S || seconds > TIMESTAMP_MAX_S
-                     : seconds < -DURATION_MAX_S || seconds > DURATION_MAX_S)
+    if (is_timestamp ? seconds < KN_WIRE_TIMESTAMP_MIN_S || seconds > KN_WIRE_TIMESTAMP_MAX_S
+                     : seconds < -KN_WIRE_DURATION_MAX_S || seconds > KN_WIRE_DURATION_MAX_S)
         return refuse(run, "the time is out of Protobuf's range");
     int64_t nanoseconds = rest * (1000000000 / op->arg);
     uint8_t *start = to++;

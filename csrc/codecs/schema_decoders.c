@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/endian.h"
 #include "base/hash.h"
 #include "base/utf8.h"
 #include "records/record_reader.h"
@@ -222,11 +223,7 @@ static int32_t add_schema(char *out, const struct kn_schema_key *key)
 {
     const uint8_t *bytes = key->bytes;
     if (!key->size_bytes) return 0;
-    if (bytes[0] == MAGIC_ID) {
-        uint32_t id = (uint32_t)bytes[1] << 24 | (uint32_t)bytes[2] << 16 |
-                      (uint32_t)bytes[3] << 8 | bytes[4];
-        return add(out, 0, "schema id %" PRIu32 ", ", id);
-    }
+    if (bytes[0] == MAGIC_ID) return add(out, 0, "schema id %" PRIu32 ", ", kn_get_u32(bytes + 1));
     int32_t used = add(out, 0, "schema ");
     for (int i = 1; i < GUID_FRAMING_BYTES; i++)
         used = add(out, used, i == 5 || i == 7 || i == 9 || i == 11 ? "-%02x" : "%02x", bytes[i]);

@@ -1,4 +1,5 @@
-/* Copies short byte strings by whole words, and finds out on the way whether they are ASCII.
+/* Copies byte strings of records. Short ones are copied by whole words, which shows on the way
+ * whether they are ASCII.
  *
  * Thread: any; no state. */
 #ifndef KN_CODECS_SHORT_BYTES_H
@@ -8,11 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define KN_IS_LITTLE_ENDIAN 1
-#else
-#define KN_IS_LITTLE_ENDIAN 0
-#endif
+#include "base/endian.h"
+#include "base/utf8.h"
 
 #define KN_SHORT_BYTES_MAX 16
 
@@ -35,6 +33,20 @@ static inline bool kn_copy_short(uint8_t *to, const uint8_t *from, int64_t size_
     low &= kn_low_bytes(size_bytes);
     high &= size_bytes > 8 ? kn_low_bytes(size_bytes - 8) : 0;
     return !((low | high) & UINT64_C(0x8080808080808080));
+}
+
+/* Copies bytes of a record that ends at `end`. KN_SHORT_BYTES_MAX must be writable at `to`. Returns
+ * 0 if the bytes are a text, and not UTF-8. */
+static inline bool kn_copy_bytes(uint8_t *to, const uint8_t *from, int64_t size_bytes,
+                                 const uint8_t *end, bool is_text)
+{
+    bool is_ascii = 0;
+    if (size_bytes && size_bytes <= KN_SHORT_BYTES_MAX && end - from >= KN_SHORT_BYTES_MAX) {
+        is_ascii = kn_copy_short(to, from, size_bytes);
+    } else if (size_bytes) {
+        memcpy(to, from, (size_t)size_bytes);
+    }
+    return !is_text || is_ascii || kn_utf8_is_valid(from, (size_t)size_bytes);
 }
 
 #endif

@@ -11,6 +11,7 @@
 #include <xlocale.h>
 #endif
 
+#include "base/endian.h"
 #include "codecs/powers_of_five.h"
 
 #define EXPONENT_MAX 1000000000
@@ -210,11 +211,7 @@ static void store_decimal(const uint32_t *limbs, bool negative, uint8_t *value, 
     for (int i = 0; i < count; i++) {
         carry += limbs[i] ^ invert;
         uint32_t limb = (uint32_t)carry;
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        memcpy(value + (count - 1 - i) * 4, &limb, 4);
-#else
-        memcpy(value + i * 4, &limb, 4);
-#endif
+        memcpy(value + (KN_IS_LITTLE_ENDIAN ? i : count - 1 - i) * 4, &limb, 4);
         carry >>= 32;
     }
 }

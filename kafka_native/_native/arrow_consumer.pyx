@@ -11,12 +11,12 @@ A seek() or pause() may have made a segment stale meanwhile. Then its records le
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_SetInterrupt
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINTR, EIO, ENOMEM
 from libc.stdint cimport int32_t, int64_t
 from libc.stdlib cimport calloc, free
 
+from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule, stream_capsule
 from kafka_native._native.arrow_decoding cimport DecodedType, Decoding, SchemaDecoder, new_decoding
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
@@ -52,26 +52,6 @@ cdef dict TYPES = {
     "list": (KN_LAYOUT_LIST, False, 0),
 }
 cdef dict FIELDS = {(<bytes>kn_column_name(<kn_column_field><int>number)).decode(): number for number in range(KN_FIELD_COUNT)}
-
-
-# --- capsules ---
-
-cdef void _drop_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    kn_arrow_release_schema(schema)
-    free(schema)
-
-
-cdef void _drop_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    kn_arrow_release_array(array)
-    free(array)
-
-
-cdef void _drop_stream(object capsule) noexcept:
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
-    kn_arrow_release_stream(stream)
-    free(stream)
 
 
 @cython.final
@@ -118,7 +98,7 @@ cdef class ColumnPlan:
         if schema == NULL or kn_columns_export_schema(self.specs, self.count, schema) != KN_OK:
             free(schema)
             raise MemoryError
-        return PyCapsule_New(schema, "arrow_schema", _drop_schema)
+        return schema_capsule(schema)
 
 
 class UnfitError(ValueError):
@@ -233,7 +213,7 @@ cdef class ColumnBatch:
         if array == NULL or kn_columns_export(self.columns, array) != KN_OK:
             free(array)
             raise MemoryError
-        capsule = PyCapsule_New(array, "arrow_array", _drop_array)
+        capsule = array_capsule(array)
         return self.plan.__arrow_c_schema__(), capsule
 
     def __arrow_c_stream__(self, requested_schema=None):
@@ -242,7 +222,7 @@ cdef class ColumnBatch:
         if stream == NULL or kn_columns_export_stream(self.columns, stream) != KN_OK:
             free(stream)
             raise MemoryError
-        return PyCapsule_New(stream, "arrow_array_stream", _drop_stream)
+        return stream_capsule(stream)
 
 
 @cython.final
@@ -662,4 +642,4 @@ def stream_of(ColumnPlan plan not None, next_columns not None, failed not None):
     stream.release = _feed_release
     stream.private_data = <void *>feed
     Py_INCREF(feed)
-    return PyCapsule_New(stream, "arrow_array_stream", _drop_stream)
+    return stream_capsule(stream)

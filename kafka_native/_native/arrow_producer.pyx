@@ -8,10 +8,10 @@ appended without the interpreter lock, and so is the wait for room. The call tak
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.number cimport PyIndex_Check, PyNumber_Index
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
+from kafka_native._native.arrow_capsules cimport stream_error, take_input
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
@@ -63,45 +63,12 @@ cdef class Source:
             self.array.release = NULL
 
     cdef int open(self, data) except -1:
-        cdef ArrowArrayStream *stream
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        cdef int status
-        if hasattr(data, "__arrow_c_stream__"):
-            capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
-            # Moved out of the capsule: this object releases it.
-            self.stream, stream.release = stream[0], NULL
-            if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
-                self.stream.release = NULL
-                raise ValueError("the Arrow stream was released, or is used up already")
-            with nogil:
-                status = self.stream.get_schema(&self.stream, &self.schema)
-            if status != 0:
-                raise self._stream_error(status)
-        elif hasattr(data, "__arrow_c_array__"):
-            answer = data.__arrow_c_array__()
-            if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
-                raise TypeError("__arrow_c_array__() must give two capsules")
-            schema = <ArrowSchema *>_pointer((<tuple>answer)[0], "arrow_schema")
-            array = <ArrowArray *>_pointer((<tuple>answer)[1], "arrow_array")
-            self.schema, schema.release = schema[0], NULL
-            self.array, array.release = array[0], NULL
-            if self.array.release == NULL:
-                raise ValueError("the Arrow array was released, or is used already")
-        else:
-            raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
+        take_input(data, &self.schema, &self.stream, &self.array)
         if kn_arrow_check_schema(&self.schema) != NULL:
             raise ValueError(f"the Arrow schema can't be used: {kn_arrow_check_schema(&self.schema).decode()}")
         if strcmp(self.schema.format, b"+s") != 0:
             self.rows.table_is_column = 1
         return 0
-
-    cdef object _stream_error(self, int status):
-        cdef const char *text = NULL
-        if self.stream.get_last_error != NULL:
-            text = self.stream.get_last_error(&self.stream)
-        return OSError(status, "the Arrow stream failed" if text == NULL else f"the Arrow stream failed: {text.decode('utf-8', 'replace')}")
 
     cdef list names(self):
         cdef int64_t i
@@ -139,7 +106,7 @@ cdef class Source:
                     # after an error its content is undefined, and this object doesn't own it
                     self.array.release = NULL
         if status != 0:
-            raise self._stream_error(status)
+            raise stream_error(&self.stream, status)
         if self.array.release == NULL:
             return False
         with nogil:
@@ -157,13 +124,6 @@ cdef class Source:
         index = self.rows.columns[role]
         name = "" if self.rows.table_is_column else self.names()[index]
         return f"column {name!r} ({ROLES[role]})"
-
-
-cdef void *_pointer(capsule, str name) except NULL:
-    cdef bytes wanted = name.encode()
-    if not PyCapsule_IsValid(capsule, wanted):
-        raise TypeError(f"a PyCapsule {name!r} is expected, not {type(capsule).__name__}")
-    return PyCapsule_GetPointer(capsule, wanted)
 
 
 cdef str _name_of(const ArrowSchema *schema):

@@ -7,14 +7,14 @@ Thread: any. A program never changes. Records are decoded without the interprete
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
+from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule
 from kafka_native._native.kn_arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem, kn_arrow_release_array,
-    kn_arrow_release_schema,
+    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem,
 )
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
@@ -63,28 +63,28 @@ HAS_JSON = bool(kn_json_is_available())
 
 # The rows that room is made for at once, in the beginning.
 cdef int64_t ROWS = 1024
+cdef int TYPE_DEPTH_MAX = 64
 
 
 # --- capsules ---
 
-cdef void _drop_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    kn_arrow_release_schema(schema)
-    free(schema)
-
-
-cdef void _drop_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    kn_arrow_release_array(array)
-    free(array)
-
-
-cdef object schema_capsule(kn_layout *layout):
+cdef object layout_capsule(kn_layout *layout):
+    # Returns a capsule with the ArrowSchema of a layout.
     cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
     if schema == NULL or kn_layout_export(layout, schema) != KN_OK:
         free(schema)
         raise MemoryError
-    return PyCapsule_New(schema, "arrow_schema", _drop_schema)
+    return schema_capsule(schema)
+
+
+cdef tuple builder_capsules(kn_builder *builder):
+    # Returns capsules with the ArrowSchema and the ArrowArray of decoded or encoded records. Nothing is copied.
+    schema = layout_capsule(builder.layout)
+    cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+    if array == NULL or kn_builder_export(builder, array) != KN_OK:
+        free(array)
+        raise MemoryError
+    return schema, array_capsule(array)
 
 
 # --- layouts ---
@@ -148,7 +148,7 @@ cdef class Layout:
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
-        return schema_capsule(self.layout)
+        return layout_capsule(self.layout)
 
 
 cdef bytes _c_text(str text):
@@ -182,6 +182,30 @@ _BYTE_ORDER = sys.byteorder
 
 
 # --- programs ---
+
+cdef int32_t *int32_array(list numbers) except NULL:
+    # Returns an array, which the caller frees.
+    cdef Py_ssize_t count = len(numbers), i
+    cdef int32_t *made = <int32_t *>calloc(<size_t>(count or 1), sizeof(int32_t))
+    if made == NULL:
+        raise MemoryError
+    try:
+        for i in range(count):
+            made[i] = numbers[i]
+    except BaseException:
+        free(made)
+        raise
+    return made
+
+
+cdef int check_made(int status, int32_t bad) except -1:
+    # Raises the error of a program that wasn't made.
+    if status == KN_ERR_NOMEM:
+        raise MemoryError
+    if status != KN_OK:
+        raise ValueError(f"instruction {bad} of the program is wrong")
+    return 0
+
 
 cdef class Program:
     """A checked program that decodes the records of one schema: the base of the formats' programs."""
@@ -224,26 +248,22 @@ cdef class AvroProgram(Program):
         cdef list rows = list(ops), entries = list(table)
         cdef Py_ssize_t count = len(rows), i
         cdef kn_avro_op *made = <kn_avro_op *>calloc(<size_t>(count or 1), sizeof(kn_avro_op))
-        cdef int32_t *numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
+        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
-            if made == NULL or numbers == NULL:
+            if made == NULL:
                 raise MemoryError
+            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
-            for i in range(len(entries)):
-                numbers[i] = entries[i]
             status = kn_avro_program_new(
                 layout.layout, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
                 <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
         finally:
             free(made)
             free(numbers)
-        if status == KN_ERR_NOMEM:
-            raise MemoryError
-        if status != KN_OK:
-            raise ValueError(f"instruction {bad} of the program is wrong")
+        check_made(status, bad)
         self.layout = layout
         self.decoder = kn_avro_decoder(self.program)
 
@@ -268,19 +288,18 @@ cdef class ProtobufProgram(Program):
         cdef kn_protobuf_op *made = <kn_protobuf_op *>calloc(<size_t>(count or 1), sizeof(kn_protobuf_op))
         cdef kn_protobuf_message *spots = <kn_protobuf_message *>calloc(
             <size_t>(message_count or 1), sizeof(kn_protobuf_message))
-        cdef int32_t *numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
+        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
-            if made == NULL or spots == NULL or numbers == NULL:
+            if made == NULL or spots == NULL:
                 raise MemoryError
+            numbers = int32_array(entries)
             for i in range(count):
                 (made[i].code, made[i].node, made[i].number, made[i].shape, made[i].missing, made[i].arg,
                  made[i].count, made[i].oneof, made[i].constant, made[i].constant_bytes) = rows[i]
             for i in range(message_count):
                 spots[i].node, spots[i].first, spots[i].count = places[i]
-            for i in range(len(entries)):
-                numbers[i] = entries[i]
             status = kn_protobuf_program_new(
                 layout.layout, made, <int32_t>min(count, INT32_MAX), spots, <int32_t>min(message_count, INT32_MAX),
                 numbers, <int32_t>len(entries), <const uint8_t *>PyBytes_AS_STRING(constants),
@@ -289,10 +308,7 @@ cdef class ProtobufProgram(Program):
             free(made)
             free(spots)
             free(numbers)
-        if status == KN_ERR_NOMEM:
-            raise MemoryError
-        if status != KN_OK:
-            raise ValueError(f"instruction {bad} of the program is wrong")
+        check_made(status, bad)
         self.layout = layout
         self.decoder = kn_protobuf_decoder(self.program)
 
@@ -346,27 +362,28 @@ cdef class JsonProgram(Program):
 def read_arrow_schema(schema):
     """Return the type of an object with ``__arrow_c_schema__``.
 
-    The result is (format, name, nullable, metadata, children, dictionary). ``metadata`` is bytes in
-    Arrow's encoding, or None. ``children`` has such tuples, ``dictionary`` is one or None.
+    The result is (format, name, flags, children, dictionary, metadata). ``children`` has such tuples,
+    ``dictionary`` is one or None. ``metadata`` is bytes in Arrow's encoding, or None.
     """
     capsule = schema.__arrow_c_schema__()
-    return _arrow_type(<ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema"), 0)
+    return described(<ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema"), True, 0)
 
 
-cdef tuple _arrow_type(const ArrowSchema *schema, int depth):
+cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth):
+    # Returns a type as read_arrow_schema() does; without has_metadata, the metadata are None.
     cdef int64_t i
     cdef const char *problem = kn_arrow_check_schema(schema)
     if problem != NULL:
-        raise ValueError(f"the schema is malformed: {(<bytes>problem).decode()}")
-    if depth > 64:
-        raise ValueError("the schema is nested too deeply")
+        raise ValueError(f"the Arrow schema can't be used: {(<bytes>problem).decode()}")
+    if depth > TYPE_DEPTH_MAX:
+        raise ValueError("the Arrow schema can't be used: types are nested too deeply")
     return (
-        (<bytes>schema.format).decode(),
-        (<bytes>schema.name).decode() if schema.name != NULL else "",
-        bool(schema.flags & 2),
-        _metadata(schema.metadata),
-        tuple([_arrow_type(schema.children[i], depth + 1) for i in range(schema.n_children)]),
-        _arrow_type(schema.dictionary, depth + 1) if schema.dictionary != NULL else None,
+        (<bytes>schema.format).decode("utf-8", "replace"),
+        "" if schema.name == NULL else (<bytes>schema.name).decode("utf-8", "replace"),
+        schema.flags,
+        tuple([described(schema.children[i], has_metadata, depth + 1) for i in range(schema.n_children)]),
+        None if schema.dictionary == NULL else described(schema.dictionary, has_metadata, depth + 1),
+        _metadata(schema.metadata) if has_metadata else None,
     )
 
 
@@ -529,16 +546,11 @@ cdef class Decoded:
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
-        return schema_capsule(self.layout.layout)
+        return layout_capsule(self.layout.layout)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
 
         The requested schema is ignored, as the protocol allows.
         """
-        schema = schema_capsule(self.layout.layout)
-        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
-            free(array)
-            raise MemoryError
-        return schema, PyCapsule_New(array, "arrow_array", _drop_array)
+        return builder_capsules(self.builder)

@@ -6,13 +6,14 @@ interpreter lock.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.errno cimport EINVAL
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from kafka_native._native.arrow_capsules cimport stream_capsule, stream_error, take_input
+from kafka_native._native.codec_core cimport builder_capsules, check_made, described, int32_array, layout_capsule
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
     kn_arrow_release_stream,
@@ -48,27 +49,7 @@ ENCODE_NUMBERS = {
     "unsigned": KN_ENCODE_NUMBER_UNSIGNED,
 }
 
-cdef int DEPTH_MAX = 64
 cdef int64_t OFFSETS_MAX = <int64_t>1 << 48
-
-
-# --- types ---
-
-cdef tuple _described(const ArrowSchema *schema, int depth):
-    cdef int64_t i
-    cdef list children = []
-    if schema == NULL or schema.release == NULL or schema.format == NULL:
-        raise ValueError("the Arrow schema can't be used: a part of it was released, or isn't there")
-    if schema.n_children < 0 or (schema.n_children > 0 and schema.children == NULL):
-        raise ValueError("the Arrow schema can't be used: an impossible number of children")
-    if depth >= DEPTH_MAX:
-        raise ValueError(f"the Arrow schema can't be used: types are nested deeper than {DEPTH_MAX}")
-    for i in range(schema.n_children):
-        children.append(_described(schema.children[i], depth + 1))
-    dictionary = None if schema.dictionary == NULL else _described(schema.dictionary, depth + 1)
-    return (
-        schema.format.decode("utf-8", "replace"), "" if schema.name == NULL else schema.name.decode("utf-8", "replace"),
-        schema.flags, tuple(children), dictionary)
 
 
 # --- programs ---
@@ -121,47 +102,24 @@ cdef class EncodeProgram:
         self.make_type(nodes)
         try:
             made = <kn_encode_op *>calloc(<size_t>(count or 1), sizeof(kn_encode_op))
-            numbers = <int32_t *>calloc(<size_t>(len(entries) or 1), sizeof(int32_t))
-            if made == NULL or numbers == NULL:
+            if made == NULL:
                 raise MemoryError
+            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
-            for i in range(len(entries)):
-                numbers[i] = entries[i]
             status = kn_encode_program_new(
                 self.type, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
                 <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
         finally:
             free(made)
             free(numbers)
-        if status == KN_ERR_NOMEM:
-            raise MemoryError
-        if status != KN_OK:
-            raise ValueError(f"instruction {bad} of the program is wrong")
+        check_made(status, bad)
         self.encoder = kn_record_encoder(self.program)
 
 
 # --- records ---
 
 cdef object BY_ENCODE = object()
-
-
-cdef void _drop_schema(object capsule) noexcept:
-    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
-    kn_arrow_release_schema(schema)
-    free(schema)
-
-
-cdef void _drop_array(object capsule) noexcept:
-    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
-    kn_arrow_release_array(array)
-    free(array)
-
-
-cdef void _drop_stream(object capsule) noexcept:
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
-    kn_arrow_release_stream(stream)
-    free(stream)
 
 
 @cython.final
@@ -191,33 +149,17 @@ cdef class Records:
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
-        cdef ArrowSchema *schema = <ArrowSchema *>calloc(1, sizeof(ArrowSchema))
-        if schema == NULL or kn_layout_export(self.builder.layout, schema) != KN_OK:
-            free(schema)
-            raise MemoryError
-        return PyCapsule_New(schema, "arrow_schema", _drop_schema)
+        return layout_capsule(self.builder.layout)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
 
         The requested schema is ignored, as the protocol allows.
         """
-        schema = self.__arrow_c_schema__()
-        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
-            free(array)
-            raise MemoryError
-        return schema, PyCapsule_New(array, "arrow_array", _drop_array)
+        return builder_capsules(self.builder)
 
 
 # --- input ---
-
-cdef void *_pointer(capsule, str name) except NULL:
-    cdef bytes wanted = name.encode()
-    if not PyCapsule_IsValid(capsule, wanted):
-        raise TypeError(f"a PyCapsule {name!r} is expected, not {type(capsule).__name__}")
-    return PyCapsule_GetPointer(capsule, wanted)
-
 
 @cython.final
 cdef class _Held:
@@ -239,57 +181,22 @@ cdef class ColumnInput:
     cdef ArrowSchema schema
     cdef ArrowArrayStream stream
     cdef _Held held  # the current array
-    cdef readonly tuple description  # of the type: (format, name, flags, children, dictionary)
+    cdef readonly tuple description  # of the type, as read_arrow_schema() returns it, without metadata
     cdef readonly int64_t before  # rows of the earlier arrays
     cdef bint is_stream
 
     def __cinit__(self, data):
-        cdef ArrowArrayStream *stream
-        cdef ArrowSchema *schema
-        cdef ArrowArray *array
-        cdef int status
         memset(&self.schema, 0, sizeof(self.schema))
         memset(&self.stream, 0, sizeof(self.stream))
         self.held = _Held()
-        if hasattr(data, "__arrow_c_stream__"):
-            capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>_pointer(capsule, "arrow_array_stream")
-            # Moved out of the capsule: this object releases it.
-            self.stream, stream.release = stream[0], NULL
-            self.is_stream = True
-            if self.stream.release == NULL or self.stream.get_schema == NULL or self.stream.get_next == NULL:
-                self.stream.release = NULL
-                raise ValueError("the Arrow stream was released, or is used up already")
-            with nogil:
-                status = self.stream.get_schema(&self.stream, &self.schema)
-            if status != 0:
-                self.schema.release = NULL
-                raise self._stream_error(status)
-        elif hasattr(data, "__arrow_c_array__"):
-            answer = data.__arrow_c_array__()
-            if not isinstance(answer, tuple) or len(<tuple>answer) != 2:
-                raise TypeError("__arrow_c_array__() must give two capsules")
-            schema = <ArrowSchema *>_pointer((<tuple>answer)[0], "arrow_schema")
-            array = <ArrowArray *>_pointer((<tuple>answer)[1], "arrow_array")
-            self.schema, schema.release = schema[0], NULL
-            self.held.array, array.release = array[0], NULL
-            if self.held.array.release == NULL:
-                raise ValueError("the Arrow array was released, or is used already")
-        else:
-            raise TypeError(f"data must have __arrow_c_stream__ or __arrow_c_array__, which {type(data).__name__} hasn't")
-        self.description = _described(&self.schema, 0)
+        self.is_stream = take_input(data, &self.schema, &self.stream, &self.held.array)
+        self.description = described(&self.schema, False, 0)
         self.before = -1
 
     def __dealloc__(self):
         with nogil:
             kn_arrow_release_stream(&self.stream)
             kn_arrow_release_schema(&self.schema)
-
-    cdef object _stream_error(self, int status):
-        cdef const char *text = NULL
-        if self.stream.get_last_error != NULL:
-            text = self.stream.get_last_error(&self.stream)
-        return OSError(status, "the Arrow stream failed" if text == NULL else f"the Arrow stream failed: {text.decode('utf-8', 'replace')}")
 
     @property
     def rows(self):
@@ -310,7 +217,7 @@ cdef class ColumnInput:
         if status != 0:
             held.array.release = NULL  # its content is undefined
             held.array.length = 0
-            raise self._stream_error(status)
+            raise stream_error(&self.stream, status)
         return held.array.release != NULL
 
     cdef int check(self) except -1:
@@ -453,7 +360,7 @@ cdef class ArrayStream:
         stream.release = _stream_release
         stream.private_data = <void *>self
         Py_INCREF(self)
-        return PyCapsule_New(stream, "arrow_array_stream", _drop_stream)
+        return stream_capsule(stream)
 
     cdef int failed(self, error) except -1:
         self.error = error

@@ -1,48 +1,14 @@
-"""Protobuf messages without generated classes: the registry's schema describes them."""
+"""Protobuf messages and their JSON form, without generated classes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from kafka_native.schema_registry.protobuf import ParsedProtobuf, ProtobufDeserializer
+from kafka_native.schema_registry.protobuf import parse
 from kafka_native.schema_registry.protobuf_files import GetMessageClass, Message, json_format
-from kafka_native.schema_registry.rule_registry import RuleRegistry
-from kafka_native.schema_registry.schema_ids import SchemaId
 from kafka_native.schema_registry.schemas import Schema
 from kafka_native.schema_registry.serdes import run
 from kafka_native.serialization import SerializationError
-
-
-class AnyMessageDeserializer(ProtobufDeserializer):
-    """Returns messages of the class that the writer's schema describes.
-
-    :param client: The registry's client.
-    :param conf: The configuration of a `ProtobufDeserializer`.
-    :param rules: The executors of data-contract rules.
-    """
-
-    def __init__(
-        self, client: Any, conf: dict[str, Any], rules: RuleRegistry | None = None
-    ) -> None:
-        from google.protobuf.empty_pb2 import Empty  # the modules above report a missing package
-
-        super().__init__(Empty, conf, client, rule_registry=rules)
-
-    def _decode(
-        self,
-        payload: bytes,
-        writer: ParsedProtobuf | None,
-        reader: ParsedProtobuf | None,
-        schema_id: SchemaId,
-    ) -> Any:
-        assert writer is not None, "there is a registry"
-        descriptor = writer.message_at(schema_id.message_indexes or [0])
-        self._message_name = descriptor.full_name
-        self._message_class = GetMessageClass(descriptor)
-        return super()._decode(payload, writer, reader, schema_id)
-
-    def _read_function(self, writer: Any, reader: Any) -> None:
-        """There is no shorter way than `_decode()`: each message names its own class."""
 
 
 def message_class(schema: Schema, client: Any, name: str | None) -> Any:
@@ -53,7 +19,7 @@ def message_class(schema: Schema, client: Any, name: str | None) -> Any:
     :param name: The message's full name, or its name in the file. None: the file's first message.
     :raises SerializationError: The schema is invalid, or has no such message.
     """
-    parsed = run(AnyMessageDeserializer(client, {})._parsed_schema(schema))
+    parsed = run(parse(schema, client))
     return GetMessageClass(parsed.message_at([0]) if name is None else parsed.message_named(name))
 
 

@@ -205,7 +205,8 @@ def deserializer(
         from kafka_native.schema_registry.json_schema import JSONDeserializer
 
         return JSONDeserializer(None, schema_registry_client=client, conf=conf, rule_registry=rules)
-    from kafka_native.cli.protobuf_values import AnyMessageDeserializer, plain
+    from kafka_native.cli.protobuf_values import plain
+    from kafka_native.schema_registry.protobuf import AnyMessageDeserializer
 
     deserialize = AnyMessageDeserializer(client, conf, rules)
     return lambda data, context: plain(deserialize(data, context))

@@ -349,7 +349,13 @@ def _in_order(branches: list[tuple[str, Convert]], value: Any) -> list[tuple[str
     first = _NUMBER_BRANCHES.get(type(value))
     if first is None:
         return branches
-    return sorted(branches, key=lambda branch: branch[0] not in first)
+
+    def is_later(branch: tuple[str, Convert]) -> bool:
+        name, convert = branch
+        # A date is an int as well, but comes back as a text.
+        return name not in first or convert is not _PRIMITIVES[name]
+
+    return sorted(branches, key=is_later)
 
 
 _NUMBER_BRANCHES: dict[type, tuple[str, ...]] = {int: ("int", "long"), float: ("double",)}

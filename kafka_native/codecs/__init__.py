@@ -6,8 +6,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_native.codecs.avro import AvroDecoder
     from kafka_native.codecs.avro_codec import Avro
+    from kafka_native.codecs.avro_decoder import AvroDecoder
     from kafka_native.codecs.avro_encoder import AvroEncoder
     from kafka_native.codecs.avro_reader import AvroReader
     from kafka_native.codecs.codec import Codec
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
         SchemaError,
         SchemaLookupError,
     )
-    from kafka_native.codecs.json import JsonDecoder
     from kafka_native.codecs.json_codec import Json
-    from kafka_native.codecs.protobuf import ProtobufDecoder
+    from kafka_native.codecs.json_decoder import JsonDecoder
     from kafka_native.codecs.protobuf_codec import Protobuf
+    from kafka_native.codecs.protobuf_decoder import ProtobufDecoder
     from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
 
 __all__ = [
@@ -45,17 +45,17 @@ __all__ = [
 # Consumers import this package. The first access to a name imports its module.
 _MODULES = {
     "Avro": "avro_codec",
-    "AvroDecoder": "avro",
+    "AvroDecoder": "avro_decoder",
     "AvroEncoder": "avro_encoder",
     "AvroReader": "avro_reader",
     "Codec": "codec",
     "DecodeError": "errors",
     "EncodeError": "errors",
     "Json": "json_codec",
-    "JsonDecoder": "json",
+    "JsonDecoder": "json_decoder",
     "MessageDecodeError": "errors",
     "Protobuf": "protobuf_codec",
-    "ProtobufDecoder": "protobuf",
+    "ProtobufDecoder": "protobuf_decoder",
     "ProtobufEncoder": "protobuf_encoder",
     "SchemaError": "errors",
     "SchemaLookupError": "errors",

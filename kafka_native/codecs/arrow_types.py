@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -75,6 +76,8 @@ class ArrowType:
         Whether the field may have nulls.
     children : tuple of ArrowType
         The types below.
+    metadata : bytes, optional
+        The field's metadata in Arrow's encoding, if the reader of the type asked for them.
     values : ArrowType, optional
         The type of a dictionary's values.
     is_read : bool
@@ -85,10 +88,21 @@ class ArrowType:
 
     format: str
     name: str
-    __slots__ = ("children", "format", "is_nullable", "is_read", "name", "node", "values")
+    metadata: bytes | None
+    __slots__ = (
+        "children",
+        "format",
+        "is_nullable",
+        "is_read",
+        "metadata",
+        "name",
+        "node",
+        "values",
+    )
 
     def __init__(self, description: tuple[Any, ...]) -> None:
-        self.format, self.name, flags, children, dictionary = description
+        """``description`` is a result of `read_arrow_schema`, or `ColumnInput.description`."""
+        self.format, self.name, flags, children, dictionary, self.metadata = description
         self.is_nullable = bool(flags & NULLABLE)
         self.children = tuple(ArrowType(each) for each in children)
         self.values = None if dictionary is None else ArrowType(dictionary)
@@ -104,6 +118,18 @@ class ArrowType:
             if self.format.startswith(prefix) and self.format not in NAMES:
                 return f"{name} ({self.format})"
         return NAMES.get(self.format, self.format)
+
+    @property
+    def extension(self) -> str:
+        """The name of the extension type in the metadata, or an empty string."""
+        data, at = self.metadata or b"", 4
+        parts = []
+        while at < len(data):
+            size = int.from_bytes(data[at : at + 4], sys.byteorder)
+            parts.append(data[at + 4 : at + 4 + size])
+            at += 4 + size
+        found = dict(zip(parts[::2], parts[1::2], strict=False))
+        return found.get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
 
     @property
     def is_union(self) -> bool:

@@ -6,22 +6,17 @@ The schema gives the order of the instructions, the column's type says how each 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
-from kafka_native.codecs._avro_resolution import encode_default, varint
-from kafka_native.codecs._avro_schema import (
-    NO_DEFAULT,
-    AvroField,
-    AvroType,
-    below,
-    parse_schema,
-)
+from kafka_native._native.primitives import varint_encode
 from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
-from kafka_native.codecs.avro import Schema
+from kafka_native.codecs.avro_decoder import Schema
+from kafka_native.codecs.avro_resolution import encode_default
+from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, parse_schema
+from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
-from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["AvroEncoder"]
 
@@ -59,10 +54,6 @@ NATURAL_KINDS = {
 
 class Compiler(EncodeCompiler):
     """Compiles an Avro type and the type of a column to instructions."""
-
-    def __init__(self, ignore_extra: bool) -> None:
-        super().__init__()
-        self._ignore_extra = ignore_extra
 
     def compile(self, kind: AvroType, column: ArrowType) -> EncodeProgram:
         """Compile a whole program."""
@@ -131,7 +122,7 @@ class Compiler(EncodeCompiler):
         others = [(number, each) for number, each in branches if each.kind != "null"]
         if column.format == "n" and column.values is None and null is not None:
             self.add("NONE", column, path)
-            self.add_constant(varint(null), path)
+            self.add_constant(varint_encode(null), path)
             return
         others.sort(key=lambda pair: (pair[1].label != name, not _is_natural(pair[1], column)))
         problem: SchemaError | None = None
@@ -152,11 +143,11 @@ class Compiler(EncodeCompiler):
         self, branch: AvroType, number: int, null: int | None, column: ArrowType, path: str
     ) -> None:
         if null is None:
-            self.add_constant(varint(number), path)
+            self.add_constant(varint_encode(number), path)
             self._write(branch, column, path)
             return
-        op = self.add("NULLABLE", column, path, *self.place(varint(null)))
-        self.add_constant(varint(number), path)
+        op = self.add("NULLABLE", column, path, *self.place(varint_encode(null)))
+        self.add_constant(varint_encode(number), path)
         self._write(branch, column, path)
         op.end = len(self.ops)
 
@@ -318,7 +309,7 @@ def _missing(field: AvroField, path: str) -> bytes:
         return b""
     for number, branch in enumerate(field.type.branches):
         if branch.kind == "null":
-            return varint(number)
+            return varint_encode(number)
     raise SchemaError("there is no such column, and the field has no default", path)
 
 
@@ -367,13 +358,6 @@ class AvroEncoder(ColumnEncoder):
         self._kind = parse_schema(schema, references)
         self._ignore_extra = ignore_extra
 
-    def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
+    def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:
         compiler = Compiler(self._ignore_extra)
-        column = ArrowType(description)
-        try:
-            program = compiler.compile(self._kind, column)
-        except ValueError as error:
-            if isinstance(error, SchemaError):
-                raise
-            raise SchemaError(str(error)) from None
-        return program, [op.path for op in compiler.ops]
+        return compiler.compile(self._kind, column), compiler.paths

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from kafka_native.codecs._avro_schema import NAME, below
 from kafka_native.codecs.arrow_types import BINARIES, TEXTS, ArrowType
+from kafka_native.codecs.avro_schema import NAME
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["avro_schema_of"]
 

@@ -13,7 +13,8 @@ from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, overload
 
 from kafka_native._native.avro_objects import OBJECT_CODES, Malformed, Missing, ObjectProgram
-from kafka_native.codecs._avro_resolution import (
+from kafka_native.codecs.avro_decoder import Schema
+from kafka_native.codecs.avro_resolution import (
     Plan,
     ReadDefault,
     ReadItems,
@@ -27,16 +28,16 @@ from kafka_native.codecs._avro_resolution import (
     resolve,
     short_name,
 )
-from kafka_native.codecs._avro_schema import AvroType, below, parse_schema
-from kafka_native.codecs._record_types import (
+from kafka_native.codecs.avro_schema import AvroType, parse_schema
+from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.paths import below
+from kafka_native.codecs.record_types import (
     RecordType,
     alternatives,
     item_of,
     record_type_of,
     symbols_of,
 )
-from kafka_native.codecs.avro import Schema
-from kafka_native.codecs.errors import DecodeError, SchemaError
 
 __all__ = ["AvroReader"]
 

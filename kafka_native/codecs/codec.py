@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol
 
 from kafka_native._native.arrow_decoding import SchemaDecoder
 from kafka_native._native.codec_core import Layout
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
 
 __all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]

@@ -29,10 +29,17 @@ class EncodeOp:
 class EncodeCompiler:
     """Collects instructions, table entries and constants: the base of the formats' compilers."""
 
-    def __init__(self) -> None:
+    def __init__(self, ignore_extra: bool) -> None:
+        """``ignore_extra``: leave out columns that the schema has no field for."""
+        self._ignore_extra = ignore_extra
         self.ops: list[EncodeOp] = []
         self.table: list[int | ArrowType] = []
         self.constants = bytearray()
+
+    @property
+    def paths(self) -> list[str]:
+        """The field of each instruction, for errors."""
+        return [op.path for op in self.ops]
 
     def finish(self, column: ArrowType) -> EncodeProgram:
         """End the program for a column, and return it."""

@@ -17,7 +17,7 @@ from kafka_native._native.encode_core import (
     encode,
     shorten,
 )
-from kafka_native.codecs.encoding import BYTES_MAX, ColumnEncoder
+from kafka_native.codecs.column_encoder import BYTES_MAX, ColumnEncoder
 from kafka_native.codecs.errors import EncodeError
 
 __all__ = ["ColumnCodec", "Columns", "TypedColumns", "produce_encoded", "typed_columns"]
@@ -128,7 +128,7 @@ class EncodedRows:
         :raises SchemaError: The columns don't fit the schema.
         """
         self._source = ColumnInput(data)
-        format, _, _, self._children, _ = self._source.description
+        format, _, _, self._children, _, _ = self._source.description
         self._is_table = format == "+s"
         kept = len(self._children) if self._is_table else 0
         self.columns: dict[str, str | int | None] = dict(roles)
@@ -198,7 +198,7 @@ class EncodedRows:
         if chosen is None:
             return self._source.description
         if isinstance(chosen, tuple):
-            return "+s", "", 0, tuple(self._children[each] for each in chosen), None
+            return "+s", "", 0, tuple(self._children[each] for each in chosen), None, None
         child: tuple[Any, ...] = self._children[chosen]
         return child
 

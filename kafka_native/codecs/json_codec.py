@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry
-from kafka_native.codecs.columns import ColumnDecoder
-from kafka_native.codecs.json import JsonDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.json_decoder import JsonDecoder
 
 __all__ = ["Json"]
 

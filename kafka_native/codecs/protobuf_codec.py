@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable
 from typing import Any
 
+from kafka_native._native.primitives import uvarint_decode
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry, indexes_of
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.protobuf import Names, ProtobufDecoder, TimeUnit
+from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, TimeUnit
 
 __all__ = ["Protobuf"]
 
@@ -101,20 +101,17 @@ def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
     :raises SchemaError: The schema is invalid, lacks an imported file, or has no such message.
     """
     # Here, because it needs protobuf
-    from kafka_native.codecs import _protobuf_files
+    from kafka_native.codecs import protobuf_descriptors
 
     references = found.references if isinstance(found.schema, str) else None
-    return _protobuf_files.message_of(found.schema, message, references)
+    return protobuf_descriptors.message_of(found.schema, message, references)
 
 
 def _indexes(encoded: bytes) -> list[int]:
     """Return the message indexes of a framing, which C has checked."""
-    numbers = []
-    stream = io.BytesIO(encoded)
-    while stream.tell() < len(encoded):
-        number = shift = 0
-        while (byte := stream.read(1)[0]) >= 0x80:
-            number |= (byte & 0x7F) << shift
-            shift += 7
-        numbers.append((number | byte << shift) >> 1)
+    numbers, at = [], 0
+    while at < len(encoded):
+        number, size = uvarint_decode(encoded[at:])
+        numbers.append(number >> 1)  # zigzag, and not negative
+        at += size
     return numbers[1:] or [0]

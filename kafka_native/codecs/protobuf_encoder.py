@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
+from kafka_native._native.primitives import uvarint_encode
 from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler
-from kafka_native.codecs.encoding import ColumnEncoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["ProtobufEncoder"]
 
@@ -58,27 +60,8 @@ WRAPPERS = frozenset(
 )
 
 
-def below(path: str, name: str) -> str:
-    """Return the path of a field of a message."""
-    return f"{path}.{name}" if path else name
-
-
-def uvarint(value: int) -> bytes:
-    """Return a number as a varint."""
-    encoded = bytearray()
-    while value >= 0x80:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
-
-
 class Compiler(EncodeCompiler):
     """Compiles a message type and the type of a column to instructions."""
-
-    def __init__(self, ignore_extra: bool) -> None:
-        super().__init__()
-        self._ignore_extra = ignore_extra
 
     def compile(self, descriptor: Any, column: ArrowType) -> EncodeProgram:
         """Compile a whole program."""
@@ -146,7 +129,7 @@ class Compiler(EncodeCompiler):
         op.end = len(self.ops)
 
     def _tag(self, number: int, wire: int, path: str) -> None:
-        self.add_constant(uvarint(number << 3 | wire), path)
+        self.add_constant(uvarint_encode(number << 3 | wire), path)
 
     def _repeated(self, field: Any, column: ArrowType, path: str) -> None:
         item = self._item_of(field, column, path)
@@ -336,19 +319,12 @@ class ProtobufEncoder(ColumnEncoder):
         ignore_extra: bool = False,
         prefix: bytes = b"",
     ) -> None:
-        from kafka_native.codecs._protobuf_files import message_of
+        from kafka_native.codecs.protobuf_descriptors import message_of
 
         super().__init__(prefix)
         self._descriptor = message_of(schema, message, references)
         self._ignore_extra = ignore_extra
 
-    def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
+    def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:
         compiler = Compiler(self._ignore_extra)
-        column = ArrowType(description)
-        try:
-            program = compiler.compile(self._descriptor, column)
-        except ValueError as error:
-            if isinstance(error, SchemaError):
-                raise
-            raise SchemaError(str(error)) from None
-        return program, [op.path for op in compiler.ops]
+        return compiler.compile(self._descriptor, column), compiler.paths

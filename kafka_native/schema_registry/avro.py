@@ -671,13 +671,6 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
     def _record_name(self, obj: Any) -> str | None:
         return self._own.name if self._own is not None else None
 
-    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
-        if self._to_dict is None:
-            return obj
-        if ctx is None:
-            raise TypeError("to_dict needs a SerializationContext")
-        return self._to_dict(obj, ctx)
-
     def _walk_rules(self, validation: Validation, parsed: ParsedAvro, value: Any) -> None:
         _check_rules(validation, parsed.expanded, value, "")
 

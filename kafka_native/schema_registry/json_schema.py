@@ -411,13 +411,6 @@ class _JsonSerializerSteps(_JsonSteps, SerializerSteps):
     def _record_name(self, obj: Any) -> str | None:
         return self._own.title if self._own is not None else None
 
-    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
-        if self._to_dict is None:
-            return obj
-        if ctx is None:
-            raise TypeError("to_dict needs a SerializationContext")
-        return self._to_dict(obj, ctx)
-
     def _walk_rules(self, validation: Validation, parsed: ParsedJson, value: Any) -> None:
         _RuleCheck(parsed, validation).value(parsed.schema, parsed.resolver, "$", value)
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from kafka_native.schema_registry import protobuf_files as files
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
+    Empty,
     FieldDescriptor,
     GetMessageClass,
     Message,
@@ -249,6 +250,32 @@ def _message_of(field: Any, value: Any) -> Any:
     return message
 
 
+def parse(schema: Schema, registry: Any) -> Steps[ParsedProtobuf]:
+    """Parse a schema, with the schemas that it refers to.
+
+    :param schema: The schema, with its text as the registry serializes it.
+    :param registry: The registry's client.
+    :raises SerializationError: The schema, or one that it refers to, is invalid or missing.
+    """
+    references: dict[str, Any] = {}
+    yield from _add_references(schema, registry, references)
+    root = files.proto_of(files.ROOT_FILE, schema.schema_str or "")
+    return ParsedProtobuf(files.pool_of(root, references))
+
+
+def _add_references(schema: Schema, registry: Any, found: dict[str, Any]) -> Steps[None]:
+    for reference in schema.references or ():
+        name = reference.name
+        if name is None or reference.subject is None or reference.version is None:
+            raise SerializationError(f"reference {name} has no subject or no version")
+        if name in found or files.is_builtin(name):
+            continue
+        call = registry.get_version
+        version = yield partial(call, reference.subject, reference.version, True, "serialized")
+        found[name] = files.proto_of(name, version.schema.schema_str or "")
+        yield from _add_references(version.schema, registry, found)
+
+
 class _ProtobufSteps:
     """What the Protobuf serializers and deserializers have in common."""
 
@@ -256,22 +283,7 @@ class _ProtobufSteps:
     _message_name: str
 
     def _parse(self, schema: Schema) -> Steps[ParsedProtobuf]:
-        references: dict[str, Any] = {}
-        yield from self._add_references(schema, references)
-        root = files.proto_of(files.ROOT_FILE, schema.schema_str or "")
-        return ParsedProtobuf(files.pool_of(root, references))
-
-    def _add_references(self, schema: Schema, found: dict[str, Any]) -> Steps[None]:
-        for reference in schema.references or ():
-            name = reference.name
-            if name is None or reference.subject is None or reference.version is None:
-                raise SerializationError(f"reference {name} has no subject or no version")
-            if name in found or files.is_builtin(name):
-                continue
-            call = self._registry.get_version
-            version = yield partial(call, reference.subject, reference.version, True, "serialized")
-            found[name] = files.proto_of(name, version.schema.schema_str or "")
-            yield from self._add_references(version.schema, found)
+        return parse(schema, self._registry)
 
     def _transformer(self, parsed: ParsedProtobuf) -> FieldTransformer:
         def walk(ctx: RuleContext, field_transform: FieldTransform, message: Any) -> Any:
@@ -380,9 +392,6 @@ class _ProtobufSerializerSteps(_ProtobufSteps, SerializerSteps):
                 f"the message must be of type {self._message_name}, not {type(obj).__name__}"
             )
         return self._message_name
-
-    def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
-        return obj
 
     def _walk_rules(
         self, validation: Validation, parsed: ParsedProtobuf | None, value: Any
@@ -527,6 +536,37 @@ class ProtobufDeserializer(_ProtobufDeserializerSteps, BaseDeserializer):
     :param rule_registry: The rule executors and actions. Default: those of the process.
     :raises ValueError: The configuration is invalid.
     """
+
+
+class AnyMessageDeserializer(ProtobufDeserializer):
+    """Returns messages of the class that the writer's schema describes, without generated code.
+
+    :param client: The registry's client.
+    :param conf: The configuration of a `ProtobufDeserializer`.
+    :param rules: The executors of data-contract rules. Default: those of the process.
+    :raises ValueError: The configuration is invalid.
+    """
+
+    def __init__(
+        self, client: Any, conf: dict[str, Any], rules: RuleRegistry | None = None
+    ) -> None:
+        super().__init__(Empty, conf, client, rule_registry=rules)
+
+    def _decode(
+        self,
+        payload: bytes,
+        writer: ParsedProtobuf | None,
+        reader: ParsedProtobuf | None,
+        schema_id: SchemaId,
+    ) -> Any:
+        assert writer is not None, "there is a registry"
+        descriptor = writer.message_at(schema_id.message_indexes or [0])
+        self._message_name = descriptor.full_name
+        self._message_class = GetMessageClass(descriptor)
+        return super()._decode(payload, writer, reader, schema_id)
+
+    def _read_function(self, writer: Any, reader: Any) -> None:
+        """There is no shorter way than `_decode()`: each message names its own class."""
 
 
 class AsyncProtobufDeserializer(_ProtobufDeserializerSteps, AsyncBaseDeserializer):

@@ -13,6 +13,7 @@ from kafka_native.serialization import SerializationError
 try:
     from google.protobuf import descriptor_pb2, json_format
     from google.protobuf.descriptor import FieldDescriptor
+    from google.protobuf.empty_pb2 import Empty
     from google.protobuf.message import DecodeError, Message
     from google.protobuf.message_factory import GetMessageClass
 except ImportError as error:
@@ -20,12 +21,13 @@ except ImportError as error:
         "Protobuf serializers need protobuf: pip install 'kafka-native[protobuf]'"
     ) from error
 
-from kafka_native.codecs import _protobuf_files
-from kafka_native.codecs._protobuf_files import ROOT_FILE, is_builtin, meta_field
+from kafka_native.codecs import protobuf_descriptors
+from kafka_native.codecs.protobuf_descriptors import ROOT_FILE, is_builtin, meta_field
 
 __all__ = [
     "ROOT_FILE",
     "DecodeError",
+    "Empty",
     "FieldDescriptor",
     "GetMessageClass",
     "Message",
@@ -64,7 +66,7 @@ def pool_of(root: Any, references: Mapping[str, Any]) -> Any:
     :raises SerializationError: A file is missing or invalid.
     """
     try:
-        return _protobuf_files.pool_of(root, references)
+        return protobuf_descriptors.pool_of(root, references)
     except SchemaError as error:
         raise SerializationError(str(error)) from error
 

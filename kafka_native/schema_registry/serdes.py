@@ -357,6 +357,7 @@ class SerializerSteps(BaseSerde):
         "validation.rules.fail.fast": False,
         "validation.rules.executor": None,
     }
+    _to_dict: Callable[[Any, SerializationContext], Any] | None = None
 
     def _init_serializer(self, client: Any, properties: Properties) -> None:
         self._init_common(client, properties)
@@ -410,7 +411,11 @@ class SerializerSteps(BaseSerde):
 
     def _value_of(self, obj: Any, ctx: SerializationContext | None) -> Any:
         """Return the value to encode, converted by your function if there is one."""
-        raise NotImplementedError
+        if self._to_dict is None:
+            return obj
+        if ctx is None:
+            raise TypeError("to_dict needs a SerializationContext")
+        return self._to_dict(obj, ctx)
 
     def _encode(self, parsed: Any, value: Any) -> bytes:
         """Return the payload.

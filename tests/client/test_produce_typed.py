@@ -301,7 +301,7 @@ def test_a_full_column_ends_a_piece(client: Client, monkeypatch: pytest.MonkeyPa
         headers=None,
     )
     expected = pa.chunked_array([pa.array(ids[1:])])
-    whole = Avro(None, schema="long").encoder("t", "value", ("l", "", 2, (), None))
+    whole = Avro(None, schema="long").encoder("t", "value", ("l", "", 2, (), None, None))
     values = pa.chunked_array(whole.encode(expected)).to_pylist()
     assert [each.value() for each in messages] == values
     assert [(each.key() or b"")[1:] for each in messages] == [each.encode() for each in names[1:]]

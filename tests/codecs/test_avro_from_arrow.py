@@ -91,6 +91,6 @@ def test_nulls() -> None:
 
 
 def test_the_name_of_a_record() -> None:
-    description = ("+s", "", 0, (), None)
+    description = ("+s", "", 0, (), None, None)
     assert avro_schema_of(description, "1-a.b")["name"] == "_1_a_b"
     assert avro_schema_of(description, "")["name"] == "_"

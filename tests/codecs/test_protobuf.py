@@ -21,7 +21,7 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pool import DescriptorPool
 
-from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError, _protobuf_files
+from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError, protobuf_descriptors
 from tests.codecs import protobuf_schemas as schemas
 
 FIELD = descriptor_pb2.FieldDescriptorProto
@@ -304,9 +304,9 @@ def test_the_text_of_a_registrys_schema() -> None:
         "lines": [{"sku": "A1"}],
     }
     assert read(ProtobufDecoder(PROTO, references={"money.proto": MONEY}), data) == expected
-    pool = _protobuf_files.pool_of(
-        _protobuf_files.read_file("default", PROTO),
-        {"money.proto": _protobuf_files.read_file("money.proto", MONEY)},
+    pool = protobuf_descriptors.pool_of(
+        protobuf_descriptors.read_file("default", PROTO),
+        {"money.proto": protobuf_descriptors.read_file("money.proto", MONEY)},
     )
     serialized = base64.b64encode(pool.FindFileByName("default").serialized_pb).decode()
     again = ProtobufDecoder(serialized, [0], references={"money.proto": MONEY})

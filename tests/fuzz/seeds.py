@@ -24,13 +24,13 @@ from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
 from kafka_native._native import primitives, records  # noqa: E402
 from kafka_native._native.codec_core import AVRO_CODES, JSON_CODES, NODE_KINDS  # noqa: E402
 from kafka_native._native.encode_core import ENCODE_CODES  # noqa: E402
-from kafka_native.codecs._avro_schema import parse_schema  # noqa: E402
 from kafka_native.codecs.arrow_types import ArrowType  # noqa: E402
-from kafka_native.codecs.avro import ColumnTypes, Compiler  # noqa: E402
+from kafka_native.codecs.avro_decoder import ColumnTypes, Compiler  # noqa: E402
 from kafka_native.codecs.avro_encoder import Compiler as AvroEncodeCompiler  # noqa: E402
+from kafka_native.codecs.avro_schema import parse_schema  # noqa: E402
 from kafka_native.codecs.encode_compiler import EncodeCompiler  # noqa: E402
 from kafka_native.codecs.layout import Node  # noqa: E402
-from kafka_native.codecs.protobuf import Compiler as ProtobufCompiler  # noqa: E402
+from kafka_native.codecs.protobuf_decoder import Compiler as ProtobufCompiler  # noqa: E402
 from kafka_native.codecs.protobuf_encoder import Compiler as ProtobufEncodeCompiler  # noqa: E402
 from tests.codecs.protobuf_schemas import BUILTIN_FILES  # noqa: E402
 from tests.oracle import legacy  # noqa: E402
@@ -321,7 +321,7 @@ def avro() -> None:
 
 def column(format: str, *children: object, values: object = None) -> object:
     """Return the description of a nullable column."""
-    return format, "", 2, children, values
+    return format, "", 2, children, values, None
 
 
 # name: types, the columns for them
@@ -451,7 +451,7 @@ def struct_of(names: Iterable[str]) -> Callable[[Iterable[Any]], ArrowType]:
 
     def make(columns: Iterable[Any]) -> ArrowType:
         named = tuple((each[0], name, *each[2:]) for name, each in zip(names, columns, strict=True))
-        return ArrowType(("+s", "", 0, named, None))
+        return ArrowType(("+s", "", 0, named, None, None))
 
     return make
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from kafka_native._native.codec_core import JSON_CODES, JsonProgram
 from kafka_native.codecs import layout
-from kafka_native.codecs._json_columns import JsonColumn, column_of_arrow, project
-from kafka_native.codecs._json_inference import infer_column
-from kafka_native.codecs._json_schema import column_of_schema
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.json_columns import JsonColumn, column_of_arrow, project
+from kafka_native.codecs.json_inference import infer_column
+from kafka_native.codecs.json_schema import column_of_schema
 
 __all__ = ["JsonDecoder"]
 

@@ -13,7 +13,8 @@ from kafka_native._native.encode_core import (
     empty_records,
     encode,
 )
-from kafka_native.codecs.errors import EncodeError
+from kafka_native.codecs.arrow_types import ArrowType
+from kafka_native.codecs.errors import EncodeError, SchemaError
 
 __all__ = ["ColumnEncoder", "EncodedColumn"]
 
@@ -67,8 +68,11 @@ class ColumnEncoder:
         self.prefix = prefix
         self._programs: dict[tuple[Any, ...], tuple[EncodeProgram, list[str]]] = {}
 
-    def _compile(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
-        """Return the program for a type, and the field of each instruction, for errors."""
+    def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:
+        """Return the program for a type, and the field of each instruction, for errors.
+
+        :raises ValueError: The type doesn't fit the schema, or is too large.
+        """
         raise NotImplementedError
 
     def program_for(self, description: tuple[Any, ...]) -> tuple[EncodeProgram, list[str]]:
@@ -80,7 +84,13 @@ class ColumnEncoder:
         if found is None:
             if len(self._programs) >= PROGRAMS_MAX:
                 self._programs.clear()
-            found = self._programs[description] = self._compile(description)
+            try:
+                found = self._compile(ArrowType(description))
+            except SchemaError:
+                raise
+            except ValueError as error:
+                raise SchemaError(str(error)) from None
+            self._programs[description] = found
         return found
 
     def encode(self, column: Any) -> EncodedColumn:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_native.codecs._paths import below
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
-__all__ = ["AvroField", "AvroType", "below", "parse_schema"]
+__all__ = ["AvroField", "AvroType", "parse_schema"]
 
 PRIMITIVES = ("null", "boolean", "int", "long", "float", "double", "bytes", "string")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -1,6 +1,6 @@
 """Avro records as Arrow columns: schemas compiled to programs for csrc/codecs/avro_decode.
 
-_avro_resolution.py resolves the writer's schema against the reader's, once. The reader's schema
+avro_resolution.py resolves the writer's schema against the reader's, once. The reader's schema
 gives the columns, the writer's schema the order of the instructions.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, Literal, get_args
 
 from kafka_native._native.codec_core import AVRO_CODES, AvroProgram
 from kafka_native.codecs import layout
-from kafka_native.codecs._avro_resolution import (
+from kafka_native.codecs.avro_resolution import (
     Plan,
     ReadDefault,
     ReadItems,
@@ -25,10 +25,10 @@ from kafka_native.codecs._avro_resolution import (
     nullable_of,
     resolve,
 )
-from kafka_native.codecs._avro_schema import AvroField, AvroType, parse_schema
-from kafka_native.codecs._paths import below, by_first_name
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.avro_schema import AvroField, AvroType, parse_schema
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below, by_first_name
 
 __all__ = ["AvroDecoder"]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from kafka_native._native.codec_core import read_arrow_schema
 from kafka_native.codecs import layout
-from kafka_native.codecs._paths import below, by_first_name
+from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, TEXTS, ArrowType
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below, by_first_name
 
 __all__ = [
     "JsonColumn",
@@ -28,9 +28,6 @@ __all__ = [
 UNITS = {"s": 0, "m": 3, "u": 6, "n": 9}
 """The power of ten of the units in a second, by the letter of Arrow's formats."""
 
-INTEGERS = {"c": 1, "s": 2, "i": 4, "l": 8}
-STRINGS = {"u", "U", "vu"}
-BINARIES = {"z", "Z", "vz"}
 LISTS = {"+l", "+L", "+vl", "+vL"}
 DECIMAL_WIDTHS = ("128", "256")
 
@@ -157,38 +154,38 @@ def column_of_arrow(schema: Any) -> JsonColumn:
     :raises SchemaError: A type can't be read from JSON.
     """
     try:
-        tree = read_arrow_schema(schema)
+        kind = ArrowType(read_arrow_schema(schema))
     except ValueError as error:
         raise SchemaError(str(error)) from None
-    return replace(_of_arrow(tree, ""), name="")
+    return replace(_of_arrow(kind, ""), name="")
 
 
-def _of_arrow(tree: tuple[Any, ...], path: str) -> JsonColumn:
-    format, name, nullable, metadata, children, dictionary = tree
-    if dictionary is not None:
+def _of_arrow(kind: ArrowType, path: str) -> JsonColumn:
+    name, nullable, children = kind.name, kind.is_nullable, kind.children
+    if kind.values is not None:
         raise SchemaError("a dictionary's values aren't part of an Arrow schema: use string", path)
-    if format == "+s":
-        fields = [_of_arrow(each, below(path, each[1])) for each in children]
+    if kind.format == "+s":
+        fields = [_of_arrow(each, below(path, each.name)) for each in children]
         return struct(name, nullable, fields, path)
-    if format in LISTS and len(children) == 1:
+    if kind.format in LISTS and len(children) == 1:
         return list_of(name, nullable, _of_arrow(children[0], below(path, "[]")))
-    if format == "+m" and len(children) == 1 and len(children[0][4]) == 2:
-        key, value = children[0][4]
-        if key[0] not in STRINGS:
+    if kind.format == "+m" and len(children) == 1 and len(children[0].children) == 2:
+        key, value = children[0].children
+        if key.format not in TEXTS:
             raise SchemaError("the keys of a map must be strings", path)
         return map_of(name, nullable, _of_arrow(value, below(path, "[]")))
-    column = _leaf_of_arrow(format, name, nullable, extension_of(metadata))
+    column = _leaf_of_arrow(kind.format, name, nullable, kind.extension)
     if column is None:
-        raise SchemaError(f"the Arrow type with the format {format!r} isn't supported", path)
+        raise SchemaError(f"the Arrow type with the format {kind.format!r} isn't supported", path)
     return column
 
 
 def _leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> JsonColumn | None:
     start, _, rest = format.partition(":")
-    if format.lower() in INTEGERS:
+    if format in INTEGERS:
         code = "INT" if format.islower() else "UINT"
-        return leaf(code, "fixed", format, name, nullable, width_bytes=INTEGERS[format.lower()])
-    if format in STRINGS:
+        return leaf(code, "fixed", format, name, nullable, width_bytes=INTEGERS[format])
+    if format in TEXTS:
         if extension == "arrow.json":
             return replace(raw(name), nullable=nullable)
         return leaf("TEXT", "bytes", "u", name, nullable)
@@ -219,18 +216,6 @@ def _leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> Js
         "g": leaf("DOUBLE", "fixed", "g", name, nullable, width_bytes=8),
         "tdD": leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4),
     }.get(format)
-
-
-def extension_of(metadata: bytes | None) -> str:
-    """Return the name of the extension type in Arrow's encoded metadata, or an empty string."""
-    at = 4
-    parts = []
-    while metadata is not None and at < len(metadata):
-        size = int.from_bytes(metadata[at : at + 4], sys.byteorder)
-        parts.append(metadata[at + 4 : at + 4 + size])
-        at += 4 + size
-    found = dict(zip(parts[::2], parts[1::2], strict=False))
-    return found.get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
 
 
 # --- fewer fields ---

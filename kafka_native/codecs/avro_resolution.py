@@ -11,8 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from kafka_native.codecs._avro_schema import NO_DEFAULT, AvroField, AvroType, below
+from kafka_native._native.primitives import varint_encode
+from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = [
     "Plan",
@@ -29,7 +31,6 @@ __all__ = [
     "encode_default",
     "nullable_of",
     "resolve",
-    "varint",
 ]
 
 # The reading of a leaf, for a writer's and a reader's type.
@@ -194,7 +195,7 @@ def encode_default(
             if (branch, id(value)) in failed:
                 continue
             try:
-                return varint(index) + encode_default(branch, value, path, failed)
+                return varint_encode(index) + encode_default(branch, value, path, failed)
             except SchemaError:
                 failed.add((branch, id(value)))
     elif kind.kind == "record" and isinstance(value, Mapping):
@@ -202,15 +203,15 @@ def encode_default(
     elif kind.kind == "array" and isinstance(value, list):
         inner = below(path, "[]")
         items = [encode_default(kind.below_item, each, inner, failed) for each in value]
-        return (varint(len(items)) + b"".join(items) if items else b"") + b"\0"
+        return (varint_encode(len(items)) + b"".join(items) if items else b"") + b"\0"
     elif kind.kind == "map" and isinstance(value, Mapping):
         entries = [
-            varint(len(key.encode()))
+            varint_encode(len(key.encode()))
             + key.encode()
             + encode_default(kind.below_item, each, below(path, "[]"), failed)
             for key, each in value.items()
         ]
-        return (varint(len(entries)) + b"".join(entries) if entries else b"") + b"\0"
+        return (varint_encode(len(entries)) + b"".join(entries) if entries else b"") + b"\0"
     else:
         encoded = _encode_leaf(kind, value)
         if encoded is not None:
@@ -236,32 +237,21 @@ def _encode_leaf(kind: AvroType, value: Any) -> bytes | None:
     if kind.kind in ("int", "long"):
         width = 31 if kind.kind == "int" else 63
         is_good = type(value) is int and -(1 << width) <= value < 1 << width
-        return varint(value) if is_good else None
+        return varint_encode(value) if is_good else None
     if kind.kind in ("float", "double"):
         return packing.pack("<f" if kind.kind == "float" else "<d", value) if is_number else None
     if not isinstance(value, str):
         return None
     if kind.kind == "enum":
-        return varint(kind.symbols.index(value)) if value in kind.symbols else None
+        return varint_encode(kind.symbols.index(value)) if value in kind.symbols else None
     if kind.kind == "string":
-        return varint(len(value.encode())) + value.encode()
+        return varint_encode(len(value.encode())) + value.encode()
     if kind.kind not in ("bytes", "fixed") or any(ord(each) > 255 for each in value):
         return None
     data = value.encode("latin-1")
     if kind.kind == "bytes":
-        return varint(len(data)) + data
+        return varint_encode(len(data)) + data
     return data if len(data) == kind.size else None
-
-
-def varint(value: int) -> bytes:
-    """Return a number in Avro's encoding."""
-    rest = (value << 1) ^ (value >> 63)
-    encoded = bytearray()
-    while rest >= 0x80:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
 
 
 # --- resolution ---

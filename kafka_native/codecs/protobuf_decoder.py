@@ -17,8 +17,9 @@ from kafka_native._native.codec_core import (
     ProtobufProgram,
 )
 from kafka_native.codecs import layout
-from kafka_native.codecs.columns import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["ProtobufDecoder"]
 
@@ -61,11 +62,6 @@ WRAPPERS = frozenset(
     f"{GOOGLE}{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
-
-
-def below(path: str, name: str) -> str:
-    """Return the path of a field of a message."""
-    return f"{path}.{name}" if path else name
 
 
 # --- fields to instructions ---
@@ -438,9 +434,9 @@ class ProtobufDecoder(ColumnDecoder):
             raise ValueError(f"time_unit must be one of {', '.join(UNITS)}, not {time_unit!r}")
         if recursive not in ("raise", "bytes"):
             raise ValueError(f'recursive must be "raise" or "bytes", not {recursive!r}')
-        from kafka_native.codecs import _protobuf_files
+        from kafka_native.codecs import protobuf_descriptors
 
-        descriptor = _protobuf_files.message_of(schema, message, references)
+        descriptor = protobuf_descriptors.message_of(schema, message, references)
         compiler = Compiler(enums, time_unit, recursive)
         node = compiler.compile(descriptor, None if fields is None else wanted_of(fields))
         try:

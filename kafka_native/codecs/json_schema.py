@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
-from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn
-from kafka_native.codecs._paths import below
+from kafka_native.codecs import json_columns as columns
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.json_columns import JsonColumn
+from kafka_native.codecs.paths import below
 
 __all__ = ["column_of_schema"]
 

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
-from kafka_native.codecs import _json_columns as columns
-from kafka_native.codecs._json_columns import JsonColumn
-from kafka_native.codecs._paths import below
+from kafka_native.codecs import json_columns as columns
 from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.codecs.json_columns import JsonColumn
+from kafka_native.codecs.paths import below
 
 __all__ = ["infer_column"]
 
