@@ -38,14 +38,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Configure the process for all tests.
 
     - A crash in C prints every Python stack.
-    - Examples of hypothesis have no time limit.
+    - Examples of hypothesis have no time limit. They are the same in each run, unless
+      KN_RANDOM_EXAMPLES is set.
     - Programs react to SIGINT. A shell's background programs ignore it, and their children inherit
       that.
     - Spark starts as fast as possible, because sessions of tests live for seconds.
     """
     faulthandler.enable()
-    hypothesis.settings.register_profile("no deadline", deadline=None)
-    hypothesis.settings.load_profile("no deadline")
+    is_random = "KN_RANDOM_EXAMPLES" in os.environ
+    hypothesis.settings.register_profile("project", deadline=None, derandomize=not is_random)
+    hypothesis.settings.load_profile("project")
     os.environ.update(shared_classes.for_spark({}))
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -21,7 +21,6 @@ from tests.codecs.test_avro_resolution import evolved
 pytestmark = pytest.mark.slow
 MANY = settings(
     deadline=None,
-    derandomize=True,
     max_examples=400,
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -14,7 +14,6 @@ from tests.codecs import avro_schemas as avro
 
 QUIET = settings(
     deadline=None,
-    derandomize=True,
     max_examples=100,
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -25,7 +25,6 @@ pytestmark = pytest.mark.skipif(
 )
 QUIET = settings(
     deadline=None,
-    derandomize=True,
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -18,7 +18,6 @@ from tests.codecs import protobuf_schemas as schemas
 
 QUIET = settings(
     deadline=None,
-    derandomize=True,
     max_examples=100,
     suppress_health_check=[
         HealthCheck.too_slow,

@@ -72,7 +72,6 @@ SCHEMAS = st.recursive(objects(st.just({"type": "integer"})), objects, max_leave
 
 @settings(
     deadline=None,
-    derandomize=True,
     max_examples=200,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
