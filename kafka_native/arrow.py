@@ -77,6 +77,8 @@ class Decode:
                 )
         if self.on_error not in ("raise", "null", "column"):
             raise ValueError(f'on_error must be "raise", "null" or "column", not {self.on_error!r}')
+        if not self.codecs and (self.flatten or self.on_error != "raise"):
+            raise ValueError("on_error= and flatten= need a codec, such as value=Avro(registry)")
 
     @property
     def codecs(self) -> dict[str, Codec]:
