@@ -10,7 +10,7 @@ import inspect
 import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from kafka_native._native.arrow_decoding import SchemaDecoder
 from kafka_native._native.codec_core import Layout
@@ -18,6 +18,8 @@ from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
 
 __all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]
+
+C = TypeVar("C", bound="Codec")
 
 DECODERS_MAX = 1000
 """How many decoders of a column are kept."""
@@ -126,6 +128,14 @@ class Codec:
         """Close the registry client that the codec made from a URL."""
         if self._owned is not None:
             self._owned.close()
+
+    def __enter__(self: C) -> C:
+        """Return the object itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the registry client that the codec made from a URL."""
+        self.close()
 
     def reader(self, field: str, topics: Callable[[], Collection[str]]) -> RecordReader:
         """Return the decoders of a column. The reader's schema is looked up once.

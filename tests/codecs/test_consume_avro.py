@@ -173,12 +173,12 @@ def test_schemas_that_refer_to_others(topic: Topic, registry: FakeRegistry) -> N
 def test_what_produce_arrow_has_sent(topic: Topic) -> None:
     table = pa.table({"id": [1, 2], "name": ["a", None], "tags": [["x", "y"], []]})
     with MockSchemaRegistry() as registry:
-        codec = Avro(registry.url)
-        with Producer({"bootstrap.servers": topic.cluster.bootstrap_servers}) as producer:
+        bootstrap = {"bootstrap.servers": topic.cluster.bootstrap_servers}
+        with Avro(registry.url) as codec, Producer(bootstrap) as producer:
             producer.produce_arrow(topic.name, table, value=codec)
-        with topic.consumer() as consumer:
-            batch = consumer.consume_arrow(2, WAIT_S, columns=VALUE, value=codec, flatten=True)
-        codec.close()
+            producer.flush()
+            with topic.consumer() as consumer:
+                batch = consumer.consume_arrow(2, WAIT_S, columns=VALUE, value=codec, flatten=True)
     assert table_of(batch).to_pylist() == table.to_pylist()
 
 
@@ -430,6 +430,8 @@ def test_bad_arguments(topic: Topic, registry: FakeRegistry) -> None:
         for more, error, text in [
             ({"value": registry}, TypeError, "value must be a codec"),
             ({"value": codec, "on_error": "skip"}, ValueError, "on_error must be"),
+            ({"on_error": "null"}, ValueError, "need a codec"),
+            ({"flatten": True}, ValueError, "need a codec"),
             ({"value": codec, "columns": ["offset"]}, ValueError, "which columns= doesn't name"),
             ({"key": codec, "columns": {"key": "string"}}, ValueError, "can't be 'string'"),
         ]:
