@@ -19,6 +19,8 @@ from kafka_native.schema_registry.rule_execution import has_migration_rules, run
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransformer,
+    clear_original_key,
+    get_original_key,
     set_original_key,
 )
 from kafka_native.schema_registry.schema_ids import (
@@ -337,7 +339,10 @@ def _place_of(ctx: SerializationContext | None) -> tuple[str | None, bool] | Non
 
 def remember_key(ctx: SerializationContext | None, key: Any) -> None:
     """Keep the key for the rules of the value of the same message."""
-    set_original_key(key if ctx is not None and ctx.field == _KEY else None)
+    if ctx is not None and ctx.field == _KEY:
+        set_original_key(key)
+    elif get_original_key() is not None:
+        clear_original_key()
 
 
 class SerializerSteps(BaseSerde):
@@ -572,6 +577,16 @@ class _Conversion(NamedTuple):
     latest_call: Callable[[], Any] | None
 
 
+class _LastConversion(NamedTuple):
+    """The conversion of the last message, which that of the next one usually is."""
+
+    topic: str
+    field: MessageField
+    framing: bytes
+    """What the payload begins with. No framing is the start of another one."""
+    conversion: _Conversion
+
+
 UNKNOWN: Final = object()
 """Stands for the object of data that needs the steps."""
 
@@ -604,6 +619,7 @@ class DeserializerSteps(BaseSerde):
             self._reads_id_header or self._schema_id_deserializer is prefix_schema_id_deserializer
         )
         self._conversions: dict[tuple[str | None, bool, bytes], _Conversion] = {}
+        self._last: _LastConversion | None = None
 
     def _record_name_of(self, parsed: Any, schema_id: SchemaId) -> str | None:
         """Return the record name of the writer's schema."""
@@ -658,15 +674,30 @@ class DeserializerSteps(BaseSerde):
         """Return the object of data if there is a conversion for it, or else UNKNOWN."""
         if type(data) is not bytes or not self._conversions:
             return UNKNOWN
-        framing = self._framing(data, ctx)
-        conversion = self._conversions.get(framing[0]) if framing is not None else None
-        if framing is None or conversion is None:
-            return UNKNOWN
+        last = self._last
+        if (
+            last is not None
+            and ctx is not None
+            and ctx.field is last.field
+            and ctx.topic == last.topic
+            and data.startswith(last.framing)
+            and not ctx.headers
+        ):
+            conversion, start = last.conversion, len(last.framing)
+        else:
+            framing = self._framing(data, ctx)
+            known = self._conversions.get(framing[0]) if framing is not None else None
+            if framing is None or known is None:
+                return UNKNOWN
+            conversion, start = known, framing[1]
+            if ctx is not None and not ctx.headers:
+                self._last = _LastConversion(ctx.topic, ctx.field, data[:start], conversion)
         try:
             if conversion.latest_call is not None and not self._is_current(conversion):
+                self._last = None
                 return UNKNOWN
             try:
-                value = conversion.read(data, framing[1])
+                value = conversion.read(data, start)
             except Exception:
                 return UNKNOWN  # the steps report the problem
             return self._finished(value, conversion.reader, ctx)
@@ -706,6 +737,7 @@ class DeserializerSteps(BaseSerde):
         if len(self._conversions) >= CONVERSIONS_MAX:
             self._conversions = {}
         call = self._latest_call(subject)
+        self._last = None
         self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id, latest, call)
 
     def _unframed(self, data: bytes, ctx: SerializationContext | None) -> tuple[SchemaId, bytes]:

@@ -89,6 +89,28 @@ def test_each_schema_of_a_topic_is_asked_for_once(
     assert reader(None, context()) is None
 
 
+def test_messages_of_several_schemas_and_topics_in_turn(
+    registry: MemoryRegistry, client: Counting
+) -> None:
+    writer = registry.client()
+    users = avro.AvroSerializer(writer, TEXT)(ADA, context())
+    names = avro.AvroSerializer(writer, NAME)({"name": "Ben"}, context("names"))
+    reader = avro.AvroDeserializer(client)
+    turns = [
+        (users, context(), ADA),
+        (names, context(), {"name": "Ben"}),
+        (names, context("names"), {"name": "Ben"}),
+        (users, context("names", KEY), ADA),
+        (users, context(headers=[("a", b"b")]), ADA),
+    ]
+    for data, ctx, expected in turns * 3:
+        assert reader(data, ctx) == reader(data, ctx) == expected
+    asked = client.count
+    for data, ctx, expected in turns:
+        assert reader(data, ctx) == expected
+    assert client.count == asked
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_guids_in_headers_and_payloads(
     registry: MemoryRegistry, client: Counting, name: str
