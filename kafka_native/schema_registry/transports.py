@@ -6,7 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from kafka_native.cleaning import clean
 from kafka_native.schema_registry.authentication import FetchedToken
@@ -95,28 +95,27 @@ def _headers(request: Send) -> dict[str, str]:
     return {**request.headers, "Accept-Encoding": "identity"}
 
 
-class SyncTransport(ForkAware):
-    """Performs steps in the calling thread. It is thread-safe.
+class _Transport(ForkAware):
+    """The connections of a transport."""
 
-    Parameters
-    ----------
-    config : RegistryConfig
-        The client's configuration.
-    """
+    _client_class: ClassVar[str] = ""
+    """The name of httpx2's class for connections."""
 
     def __init__(self, config: RegistryConfig) -> None:
         super().__init__()
         self._config = config
         self._httpx = _httpx()
+        # The server's TLS alerts arrive as they are: ssl.SSLError, an OSError.
         self._connection_errors = (self._httpx.TransportError, OSError)
         self._open()
 
     def _open(self) -> None:
+        client = getattr(self._httpx, self._client_class)
         options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
-        self._registry = self._httpx.Client(verify=self._config.ssl_context, **options)
+        self._registry = client(verify=self._config.ssl_context, **options)
         # The identity provider has the system's authorities and no certificate of the client.
         self._issuer = (
-            self._httpx.Client(verify=ssl.create_default_context(), **options)
+            client(verify=ssl.create_default_context(), **options)
             if isinstance(self._config.authentication, FetchedToken)
             else self._registry
         )
@@ -126,6 +125,18 @@ class SyncTransport(ForkAware):
         if not self._registry.is_closed:
             self._parents = self._registry, self._issuer  # nothing may close them here
             self._open()
+
+
+class SyncTransport(_Transport):
+    """Performs steps in the calling thread. It is thread-safe.
+
+    Parameters
+    ----------
+    config : RegistryConfig
+        The client's configuration.
+    """
+
+    _client_class = "Client"
 
     def close(self) -> None:
         """Close the connections. A second call has no effect."""
@@ -165,7 +176,7 @@ class SyncTransport(ForkAware):
             raise UnusableAnswer(f"{request.method} {clean(request.url)}: {error}") from error
 
 
-class AsyncTransport(ForkAware):
+class AsyncTransport(_Transport):
     """Performs steps in an event loop.
 
     Parameters
@@ -174,29 +185,7 @@ class AsyncTransport(ForkAware):
         The client's configuration.
     """
 
-    def __init__(self, config: RegistryConfig) -> None:
-        super().__init__()
-        self._config = config
-        self._httpx = _httpx()
-        # The server's TLS alerts arrive as they are: ssl.SSLError, an OSError.
-        self._connection_errors = (self._httpx.TransportError, OSError)
-        self._open()
-
-    def _open(self) -> None:
-        options = {"proxy": self._config.proxy, "timeout": self._config.timeout_s}
-        self._registry = self._httpx.AsyncClient(verify=self._config.ssl_context, **options)
-        # The identity provider has the system's authorities and no certificate of the client.
-        self._issuer = (
-            self._httpx.AsyncClient(verify=ssl.create_default_context(), **options)
-            if isinstance(self._config.authentication, FetchedToken)
-            else self._registry
-        )
-
-    def reset_after_fork(self) -> None:
-        """Leave the connections to the parent, and open others."""
-        if not self._registry.is_closed:
-            self._parents = self._registry, self._issuer  # nothing may close them here
-            self._open()
+    _client_class = "AsyncClient"
 
     async def aclose(self) -> None:
         """Close the connections. A second call has no effect."""
