@@ -7,9 +7,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.registry.rules.http_server import QuietHandler, serving
 
 ROOT = ["dek-registry", "v1", "keks"]
 
@@ -89,7 +90,7 @@ class DekServer:
         return self.deks[key]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     state: DekServer
 
     def _answer(self) -> None:
@@ -110,21 +111,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST = _answer
 
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
 
 @contextmanager
 def running() -> Iterator[DekServer]:
     """Start a server on a free port."""
     state = DekServer()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"state": state}))
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(Handler, state):
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.registry.rules.http_server import QuietHandler, serving
 
 ASSUMED = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult>
 <Credentials><AccessKeyId>ROLEKEY</AccessKeyId><SecretAccessKey>x</SecretAccessKey>
@@ -63,7 +63,7 @@ class Server:
         return 200, {"data": {"plaintext": b64(turned_back(key, data))}}
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     state: Server
 
     def do_POST(self) -> None:
@@ -87,21 +87,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_PUT = do_POST
 
-    def log_message(self, format: str, *args: Any) -> None:
-        return
-
 
 @contextmanager
 def running() -> Iterator[Server]:
     """Start a server on a free port."""
     state = Server()
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"state": state}))
-    state.url = f"http://127.0.0.1:{server.server_address[1]}"
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with serving(Handler, state):
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
