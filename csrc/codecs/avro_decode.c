@@ -26,7 +26,7 @@ struct run { /* one record */
     const uint8_t *failed_at;
     int32_t frame_count;
     int64_t empty_items_left;
-    int64_t output_bytes_left;
+    int64_t expansion_bytes;
     struct frame frames[KN_AVRO_FRAMES_MAX];
 };
 
@@ -300,8 +300,9 @@ static const uint8_t *read_block(struct run *run, const uint8_t *at)
         return fail(run, KN_ERR_TOO_LARGE, "arrays have too many empty items", at);
     }
     if (op->node < 0 || !count) return next;
-    if (count > INT32_MAX || (run->output_bytes_left -= count * op->item_output_bytes) < 0)
-        return fail(run, KN_ERR_TOO_LARGE, "arrays expand to too many bytes", at);
+    if (count > INT32_MAX || (run->expansion_bytes -= count * op->item_output_bytes) < 0)
+        return fail(run, kn_builder_expansion_status(run->builder),
+                    "arrays expand to too many bytes", at);
     int status = kn_builder_reserve(run->builder, op->node + 1, count);
     return status == KN_OK ? next : no_room(run, status, at);
 }
@@ -462,7 +463,7 @@ int kn_avro_decode(const struct kn_avro_program *program, struct kn_builder *bui
     run.status = KN_OK;
     run.frame_count = 0;
     run.empty_items_left = KN_AVRO_EMPTY_ITEMS_MAX;
-    run.output_bytes_left = KN_AVRO_OUTPUT_MAX_BYTES + size_bytes * KN_AVRO_OUTPUT_MAX_FACTOR;
+    run.expansion_bytes = kn_builder_expansion(builder, size_bytes);
     int status = kn_builder_reserve(builder, 0, 1);
     if (__builtin_expect(status != KN_OK, 0)) {
         no_room(&run, status, start);
@@ -470,7 +471,10 @@ int kn_avro_decode(const struct kn_avro_program *program, struct kn_builder *bui
         return status;
     }
     const struct kn_avro_op *failed = execute(&run, start);
-    if (__builtin_expect(!failed, 1)) return KN_OK;
+    if (__builtin_expect(!failed, 1)) {
+        builder->expansion_left_bytes = run.expansion_bytes;
+        return KN_OK;
+    }
     /* A default isn't in the record: the position is where the outermost one began. */
     const uint8_t *at = run.failed_at;
     for (int32_t i = run.frame_count; i-- > 0;)

@@ -16,6 +16,7 @@ struct kn_builder *kn_builder_new(struct kn_layout *layout, struct kn_pool *pool
     builder->layout = kn_layout_ref(layout);
     builder->pool = pool;
     builder->bytes_max = bytes_max;
+    builder->expansion_left_bytes = KN_EXPANSION_MAX_BYTES;
     atomic_fetch_add(&live, 1);
     return builder;
 }
@@ -219,6 +220,7 @@ void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t 
 void kn_builder_truncate(struct kn_builder *builder, int64_t row_count)
 {
     kn_builder_truncate_node(builder, 0, row_count);
+    if (!row_count) builder->expansion_left_bytes = KN_EXPANSION_MAX_BYTES;
 }
 
 int64_t kn_builder_size_bytes(const struct kn_builder *builder)

@@ -24,6 +24,13 @@
  * values are copied by whole words. */
 #define KN_BUILDER_SLACK_BYTES 32
 
+/* How far the records of a builder may expand, so that few bytes of input can't take much memory: the
+ * items of lists take at most EXPANSION_MAX_BYTES plus FACTOR times the bytes of the records. */
+#ifndef KN_EXPANSION_MAX_BYTES /* the fuzz targets have less */
+#define KN_EXPANSION_MAX_BYTES ((int64_t)64 << 20)
+#endif
+#define KN_EXPANSION_FACTOR 16
+
 struct kn_built {      /* one column; not its group's length, but its own */
     uint8_t *items;    /* values, indices or offsets; a list's and bytes' first offset is 0 */
     uint8_t *validity; /* NULL: never null */
@@ -42,6 +49,7 @@ struct kn_builder {
     struct kn_layout *layout; /* a reference */
     struct kn_pool *pool;
     int64_t bytes_max; /* limit of the bytes of one column */
+    int64_t expansion_left_bytes; /* for the next record, without what its own size allows */
     /* Memory that the decoder of a format keeps between two records, and its end; NULL: none. All
      * decoders that fill a builder have one format. */
     void *scratch;
@@ -85,6 +93,17 @@ void kn_builder_truncate(struct kn_builder *builder, int64_t row_count);
 /* Keeps only the first `length` items of a node, and what belongs to them below it. The caller appends
  * the group's missing items again. */
 void kn_builder_truncate_node(struct kn_builder *builder, int32_t node, int64_t length);
+/* A decoder takes this much for a record, counts down, and gives the rest back if it decodes. */
+static inline int64_t kn_builder_expansion(const struct kn_builder *builder, int64_t record_bytes)
+{
+    return builder->expansion_left_bytes + record_bytes * KN_EXPANSION_FACTOR;
+}
+/* Returns why a record has used it up: KN_ERR_TOO_LARGE, or KN_ERR_FULL if it may fit into a new
+ * builder. */
+static inline int kn_builder_expansion_status(const struct kn_builder *builder)
+{
+    return builder->expansion_left_bytes < KN_EXPANSION_MAX_BYTES ? KN_ERR_FULL : KN_ERR_TOO_LARGE;
+}
 /* Bytes of the buffers. */
 int64_t kn_builder_size_bytes(const struct kn_builder *builder);
 /* Also frees the scratch, because exported columns never change. KN_OK, or KN_ERR_NOMEM; then *out is

@@ -38,7 +38,7 @@ struct run { /* one record */
     const char *problem;
     int32_t failed_node;
     const uint8_t *failed_at;
-    int64_t output_bytes_left;
+    int64_t expansion_bytes;
 };
 
 static const uint32_t *put_value(struct run *run, int32_t node, const uint32_t *at);
@@ -551,10 +551,10 @@ static const char *put_fixed(struct run *run, int32_t node, struct string string
 /* Makes room for one more item of a list or map. */
 static inline bool begin_item(struct run *run, int32_t node, const uint32_t *at)
 {
-    run->output_bytes_left -= run->program->rules[node].item_output_bytes;
-    if (__builtin_expect(run->output_bytes_left < 0, 0))
-        return fail(run, node, KN_ERR_TOO_LARGE, "arrays expand to too many bytes",
-                    run->text + *at);
+    run->expansion_bytes -= run->program->rules[node].item_output_bytes;
+    if (__builtin_expect(run->expansion_bytes < 0, 0))
+        return fail(run, node, kn_builder_expansion_status(run->builder),
+                    "arrays expand to too many bytes", run->text + *at);
     int status = kn_builder_reserve(run->builder, node + 1, 1);
     return __builtin_expect(status == KN_OK, 1) || no_room(run, node, status, at);
 }
@@ -853,7 +853,7 @@ int kn_json_decode(const struct kn_json_program *program, struct kn_builder *bui
     struct run run;
     run.program = program;
     run.builder = builder;
-    run.output_bytes_left = KN_JSON_OUTPUT_MAX_BYTES + size_bytes * KN_JSON_OUTPUT_MAX_FACTOR;
+    run.expansion_bytes = kn_builder_expansion(builder, size_bytes);
     bool is_decoded = decode_text(&run, data, size_bytes);
     if (__builtin_expect(!is_decoded, 0)) {
         *problem = (struct kn_decode_problem){run.failed_node, run.failed_at - run.text,
@@ -865,7 +865,9 @@ int kn_json_decode(const struct kn_json_program *program, struct kn_builder *bui
         builder->scratch = NULL;
         scratch_free(scratch);
     }
-    return is_decoded ? KN_OK : run.status;
+    if (__builtin_expect(!is_decoded, 0)) return run.status;
+    builder->expansion_left_bytes = run.expansion_bytes;
+    return KN_OK;
 }
 
 static int decode(const void *program, struct kn_builder *builder, const uint8_t *data,

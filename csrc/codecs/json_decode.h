@@ -11,9 +11,6 @@
 #include "codecs/decoder.h"
 #include "codecs/json_program.h"
 
-/* Limits of one record against input that is small and expands. */
-#define KN_JSON_OUTPUT_MAX_BYTES ((int64_t)64 << 20) /* items of lists, plus this factor: */
-#define KN_JSON_OUTPUT_MAX_FACTOR 16
 #define KN_JSON_SKIPPED_DEPTH_MAX 512 /* nesting of a value that no column wants, or of RAW */
 
 /* Appends one record as one row; see decode() in decoder.h. The problem's instruction is a node. */

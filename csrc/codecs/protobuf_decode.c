@@ -39,7 +39,7 @@ struct run { /* one record */
     struct kn_built *columns;
     struct scratch *scratch; /* of the program */
     const uint8_t *end;      /* of the record */
-    int64_t output_bytes_left;
+    int64_t expansion_bytes;
     bool has_unknown_value; /* the open entry of a map has an unknown number of a closed enum */
     int32_t instruction;
     struct kn_wire_problem problem;
@@ -68,9 +68,10 @@ static __attribute__((noinline, cold)) const uint8_t *no_room(struct run *run, i
 /* Returns whether the record may expand by so many bytes. */
 static inline bool may_expand(struct run *run, int64_t more_bytes, const uint8_t *at)
 {
-    run->output_bytes_left -= more_bytes;
-    if (LIKELY(run->output_bytes_left >= 0)) return 1;
-    fail(run, KN_ERR_TOO_LARGE, "the record expands to too many bytes", at);
+    run->expansion_bytes -= more_bytes;
+    if (LIKELY(run->expansion_bytes >= 0)) return 1;
+    fail(run, kn_builder_expansion_status(run->builder), "the record expands to too many bytes",
+         at);
     return 0;
 }
 
@@ -270,13 +271,15 @@ static const uint8_t *finish_json(struct run *run, const struct kn_protobuf_op *
 {
     struct kn_json_text *text = &run->scratch->json;
     int64_t first = kn_built_offsets(column)[row], size = column->bytes_used - first;
-    int64_t bytes_max = run->output_bytes_left < INT32_MAX ? run->output_bytes_left : INT32_MAX;
+    int64_t bytes_max = run->expansion_bytes < INT32_MAX ? run->expansion_bytes : INT32_MAX;
     /* without bytes the column may have no memory yet */
     const uint8_t *message = size ? column->bytes + first : at;
     int status = kn_protobuf_json(text, (enum kn_protobuf_json_kind)op->arg, message, size,
                                   bytes_max, &run->problem);
     if (status != KN_OK) {
         run->problem.at = at; /* not a place in the column */
+        if (status == KN_ERR_TOO_LARGE)
+            run->problem.status = kn_builder_expansion_status(run->builder);
         return NULL;
     }
     if (!may_expand(run, text->size_bytes, at)) return NULL;
@@ -839,8 +842,7 @@ int kn_protobuf_decode(const struct kn_protobuf_program *program, struct kn_buil
     run.end = start + size_bytes;
     run.instruction = -1;
     run.has_unknown_value = 0;
-    run.output_bytes_left = KN_PROTOBUF_OUTPUT_MAX_BYTES +
-                            size_bytes * KN_PROTOBUF_OUTPUT_MAX_FACTOR;
+    run.expansion_bytes = kn_builder_expansion(builder, size_bytes);
     int status = kn_builder_reserve(builder, 0, 1);
     if (status == KN_OK && !take_scratch(&run)) status = KN_ERR_NOMEM;
     if (__builtin_expect(status != KN_OK, 0)) {
@@ -849,7 +851,10 @@ int kn_protobuf_decode(const struct kn_protobuf_program *program, struct kn_buil
     }
     builder->columns[0].length++;
     at = read_fields(&run, 0, row, start, run.end, 0);
-    if (LIKELY(at != NULL) && LIKELY(finish(&run, 0, row, at) != NULL)) return KN_OK;
+    if (LIKELY(at != NULL) && LIKELY(finish(&run, 0, row, at) != NULL)) {
+        builder->expansion_left_bytes = run.expansion_bytes;
+        return KN_OK;
+    }
     return report(&run, row, start, problem);
 }
 

@@ -12,10 +12,6 @@
 #include "codecs/decoder.h"
 #include "codecs/protobuf_program.h"
 
-/* Limits of one record against input that is small and expands. */
-#define KN_PROTOBUF_OUTPUT_MAX_BYTES ((int64_t)64 << 20) /* items of lists, plus this factor: */
-#define KN_PROTOBUF_OUTPUT_MAX_FACTOR 16
-
 /* Appends one record as one row; see decode() in decoder.h. The instruction of a problem is the
  * field's, or the number of instructions and that of a message. */
 int kn_protobuf_decode(const struct kn_protobuf_program *program, struct kn_builder *builder,

@@ -21,8 +21,8 @@ class DecodedColumn:
     errors : list of DecodeError
         Why rows are null, with ``on_error="null"``.
     is_full : bool
-        A column with 32-bit offsets has no more room, so the last records are missing. Decode them
-        with another call.
+        The last records are missing: a column with 32-bit offsets has no more room, or small
+        records became much larger. Decode them with another call.
     """
 
     __slots__ = ("_decoded", "errors", "is_full")

@@ -61,6 +61,8 @@ INPUT_BYTES_MAX = 4096
 TIMEOUT_S = 60  # for one execution
 C_STANDARD = "-std=gnu11"
 SANITIZERS = "address,undefined"
+# With these an execution is short, although a record may expand up to a limit.
+LIMITS = ("-DKN_EXPANSION_MAX_BYTES=65536LL", "-DKN_AVRO_EMPTY_ITEMS_MAX=256")
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,7 @@ def build(name: str, tools: Toolchain) -> Path:
     drivers = [] if tools.driver is None else [tools.driver]
     headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h"), *drivers]
     common = ["-O1", "-g", "-DKN_DEBUG=1", "-fno-sanitize-recover=undefined"]
-    common += [f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
+    common += [*LIMITS, f"-I{ROOT}/csrc", f"-I{HERE}", "-pthread", *cflags]
     flags = [*common, *tools.flags]
 
     objects = BUILD / tools.name / f"obj{without}"
