@@ -183,19 +183,28 @@ _BYTE_ORDER = sys.byteorder
 
 # --- programs ---
 
-cdef int32_t *int32_array(list numbers) except NULL:
-    # Returns an array, which the caller frees.
-    cdef Py_ssize_t count = len(numbers), i
-    cdef int32_t *made = <int32_t *>calloc(<size_t>(count or 1), sizeof(int32_t))
-    if made == NULL:
-        raise MemoryError
-    try:
+@cython.final
+cdef class ProgramData:
+    # The table (a list of int) and the constants of a program, for C.
+
+    def __cinit__(self, table not None, bytes constants not None):
+        cdef list numbers = list(table)
+        cdef Py_ssize_t count = len(numbers), i
+        cdef int32_t *entries = <int32_t *>calloc(<size_t>(count or 1), sizeof(int32_t))
+        if entries == NULL:
+            raise MemoryError
+        self.data.table = entries
+        if count > INT32_MAX or len(constants) > INT32_MAX:
+            raise ValueError("the program is too large")
         for i in range(count):
-            made[i] = numbers[i]
-    except BaseException:
-        free(made)
-        raise
-    return made
+            entries[i] = numbers[i]
+        self.data.table_count = <int32_t>count
+        self.constants = constants
+        self.data.constants = <const uint8_t *>PyBytes_AS_STRING(constants)
+        self.data.constant_bytes = <int32_t>len(constants)
+
+    def __dealloc__(self):
+        free(<void *>self.data.table)
 
 
 cdef int check_made(int status, int32_t bad) except -1:
@@ -245,24 +254,21 @@ cdef class AvroProgram(Program):
 
         Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops)
         cdef Py_ssize_t count = len(rows), i
         cdef kn_avro_op *made = <kn_avro_op *>calloc(<size_t>(count or 1), sizeof(kn_avro_op))
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
             if made == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
             status = kn_avro_program_new(
-                layout.layout, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
-                <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
+                layout.layout, made, <int32_t>min(count, INT32_MAX), &data.data, &self.program, &bad)
         finally:
             free(made)
-            free(numbers)
         check_made(status, bad)
         self.layout = layout
         self.decoder = kn_avro_decoder(self.program)
@@ -283,18 +289,17 @@ cdef class ProtobufProgram(Program):
         constant_bytes), ``messages`` are (node, first instruction, count), ``table`` is a list of
         int. Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), places = list(messages), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops), places = list(messages)
         cdef Py_ssize_t count = len(rows), message_count = len(places), i
         cdef kn_protobuf_op *made = <kn_protobuf_op *>calloc(<size_t>(count or 1), sizeof(kn_protobuf_op))
         cdef kn_protobuf_message *spots = <kn_protobuf_message *>calloc(
             <size_t>(message_count or 1), sizeof(kn_protobuf_message))
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
             if made == NULL or spots == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 (made[i].code, made[i].node, made[i].number, made[i].shape, made[i].missing, made[i].arg,
                  made[i].count, made[i].oneof, made[i].constant, made[i].constant_bytes) = rows[i]
@@ -302,12 +307,10 @@ cdef class ProtobufProgram(Program):
                 spots[i].node, spots[i].first, spots[i].count = places[i]
             status = kn_protobuf_program_new(
                 layout.layout, made, <int32_t>min(count, INT32_MAX), spots, <int32_t>min(message_count, INT32_MAX),
-                numbers, <int32_t>len(entries), <const uint8_t *>PyBytes_AS_STRING(constants),
-                <int32_t>len(constants), &self.program, &bad)
+                &data.data, &self.program, &bad)
         finally:
             free(made)
             free(spots)
-            free(numbers)
         check_made(status, bad)
         self.layout = layout
         self.decoder = kn_protobuf_decoder(self.program)

@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kafka_native._native.arrow_capsules cimport stream_capsule, stream_error, take_input
-from kafka_native._native.codec_core cimport builder_capsules, check_made, described, int32_array, layout_capsule
+from kafka_native._native.codec_core cimport ProgramData, builder_capsules, check_made, described, layout_capsule
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
     kn_arrow_release_stream,
@@ -93,10 +93,10 @@ cdef class EncodeProgram:
 
         Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops)
         cdef Py_ssize_t count = len(rows), i
         cdef kn_encode_op *made = NULL
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         self.make_type(nodes)
@@ -104,15 +104,12 @@ cdef class EncodeProgram:
             made = <kn_encode_op *>calloc(<size_t>(count or 1), sizeof(kn_encode_op))
             if made == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
             status = kn_encode_program_new(
-                self.type, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
-                <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
+                self.type, made, <int32_t>min(count, INT32_MAX), &data.data, &self.program, &bad)
         finally:
             free(made)
-            free(numbers)
         check_made(status, bad)
         self.encoder = kn_record_encoder(self.program)
 

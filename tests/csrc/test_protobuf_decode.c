@@ -83,7 +83,7 @@ static int load(struct kn_protobuf_program **program)
     int32_t bad;
     CHECK_EQ(kn_layout_new(NODES, COUNT(NODES), &layout), KN_OK);
     int status = kn_protobuf_program_new(layout, OPS, COUNT(OPS), MESSAGES, COUNT(MESSAGES), NULL,
-                                         0, NULL, 0, program, &bad);
+                                         program, &bad);
     kn_layout_unref(layout);
     return status;
 }
@@ -259,7 +259,7 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
             if (i >= COUNT(OPS) && k % 10 > 2) continue;
             fields[k % 10] = VALUES[k / 10];
             int status = kn_protobuf_program_new(layout, ops, COUNT(ops), messages, COUNT(messages),
-                                                 NULL, 0, NULL, 0, &program, &bad);
+                                                 NULL, &program, &bad);
             refused += status == KN_ERR_INVALID;
             if (status != KN_OK) continue;
             /* What is accepted decodes without touching other memory: ASan watches. */

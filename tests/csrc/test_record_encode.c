@@ -143,9 +143,9 @@ static struct kn_nested_type *make_type(void)
 static int load(struct kn_nested_type *type, const struct kn_encode_op *ops,
                 struct kn_encode_program **program)
 {
+    static const struct kn_program_data DATA = {TABLE, COUNT(TABLE), COUNT(CONSTANTS), CONSTANTS};
     int32_t bad;
-    return kn_encode_program_new(type, ops, COUNT(OPS), TABLE, COUNT(TABLE), CONSTANTS,
-                                 COUNT(CONSTANTS), program, &bad);
+    return kn_encode_program_new(type, ops, COUNT(OPS), &DATA, program, &bad);
 }
 
 static void check_nothing_lives(void)
