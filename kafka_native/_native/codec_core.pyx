@@ -7,14 +7,15 @@ Thread: any. A program never changes. Records are decoded without the interprete
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule
+from kafka_native._native.arrow_capsules cimport (
+    ArrowInput, array_capsule, close_input, next_array, open_input, pointer_in, schema_capsule,
+)
 from kafka_native._native.kn_arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem,
+    ArrowArray, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem,
 )
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
@@ -232,13 +233,8 @@ cdef class Program:
             raise MemoryError
         decoded.layout = self.layout
         decoded.errors = []
-        if hasattr(values, "__arrow_c_array__"):
-            schema, array = values.__arrow_c_array__()
-            _decode_array(
-                &self.decoder, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
-        elif hasattr(values, "__arrow_c_stream__"):
-            _decode_stream(&self.decoder, decoded, values.__arrow_c_stream__(), skip_errors)
+        if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+            _decode_column(&self.decoder, decoded, values, skip_errors)
         else:
             _decode_list(&self.decoder, decoded, list(values), skip_errors)
         return decoded
@@ -369,7 +365,7 @@ def read_arrow_schema(schema):
     ``dictionary`` is one or None. ``metadata`` is bytes in Arrow's encoding, or None.
     """
     capsule = schema.__arrow_c_schema__()
-    return described(<ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema"), True, 0)
+    return described(<ArrowSchema *>pointer_in(capsule, "arrow_schema"), True, 0)
 
 
 cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth):
@@ -460,25 +456,15 @@ cdef int _decode_array(const kn_decoder *decoder, Decoded decoded, const ArrowSc
     return _decode(decoder, decoded, pieces, array.length, skip_errors)
 
 
-cdef int _decode_stream(const kn_decoder *decoder, Decoded decoded, capsule, bint skip_errors) except -1:
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
-    cdef ArrowSchema schema
-    cdef ArrowArray array
+cdef int _decode_column(const kn_decoder *decoder, Decoded decoded, column, bint skip_errors) except -1:
+    cdef ArrowInput input
     cdef bint is_more = True
-    if stream.get_schema(stream, &schema) != 0:
-        raise ValueError("the stream of the column failed")
     try:
-        while is_more:
-            if stream.get_next(stream, &array) != 0:
-                raise ValueError("the stream of the column failed")
-            if array.release == NULL:
-                break
-            try:
-                is_more = _decode_array(decoder, decoded, &schema, &array, skip_errors)
-            finally:
-                array.release(&array)
+        open_input(&input, column)
+        while is_more and next_array(&input):
+            is_more = _decode_array(decoder, decoded, &input.schema, &input.array, skip_errors)
     finally:
-        schema.release(&schema)
+        close_input(&input)
     return 0
 
 

@@ -12,7 +12,7 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kafka_native._native.arrow_capsules cimport stream_capsule, stream_error, take_input
+from kafka_native._native.arrow_capsules cimport next_of, stream_capsule, take_input
 from kafka_native._native.codec_core cimport ProgramData, builder_capsules, check_made, described, layout_capsule
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
@@ -202,20 +202,16 @@ cdef class ColumnInput:
 
     def next(self):
         """Go to the next array. Return whether there is one. Raises OSError if the stream fails."""
-        cdef int status = 0
         cdef _Held held = _Held()
         if not self.is_stream:
             self.before += 1
             return self.before == 0
         self.before = 0 if self.before < 0 else self.before + self.held.array.length
+        self.held = _Held()
+        if not next_of(&self.stream, &held.array):
+            return False
         self.held = held
-        with nogil:
-            status = self.stream.get_next(&self.stream, &held.array)
-        if status != 0:
-            held.array.release = NULL  # its content is undefined
-            held.array.length = 0
-            raise stream_error(&self.stream, status)
-        return held.array.release != NULL
+        return True
 
     cdef int check(self) except -1:
         # Checks the parts of the current array that are used without a binding.
