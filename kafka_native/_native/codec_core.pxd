@@ -14,12 +14,16 @@ cdef class Program:
     cdef readonly Layout layout
 
 
+cdef class BuiltColumn:
+    cdef kn_builder *builder
+
+
 cdef class ProgramData:
     cdef kn_program_data data
     cdef bytes constants
 
 
+cdef object BY_CODEC
 cdef object layout_capsule(kn_layout *layout)
-cdef tuple builder_capsules(kn_builder *builder)
 cdef int check_made(int status, int32_t bad) except -1
 cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth)

@@ -78,16 +78,6 @@ cdef object layout_capsule(kn_layout *layout):
     return schema_capsule(schema)
 
 
-cdef tuple builder_capsules(kn_builder *builder):
-    # Returns capsules with the ArrowSchema and the ArrowArray of decoded or encoded records. Nothing is copied.
-    schema = layout_capsule(builder.layout)
-    cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-    if array == NULL or kn_builder_export(builder, array) != KN_OK:
-        free(array)
-        raise MemoryError
-    return schema, array_capsule(array)
-
-
 # --- layouts ---
 
 @cython.final
@@ -227,7 +217,7 @@ cdef class Program:
         bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
         row is null, and the next record follows. A full column always ends it.
         """
-        cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
+        cdef Decoded decoded = Decoded.__new__(Decoded, BY_CODEC)
         decoded.builder = kn_builder_new(self.layout.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
         if decoded.builder == NULL:
             raise MemoryError
@@ -505,20 +495,17 @@ cdef int _decode(const kn_decoder *decoder, Decoded decoded, _Pieces pieces, int
     return 1
 
 
-cdef object BY_DECODE = object()
+# --- columns ---
+
+cdef object BY_CODEC = object()
 
 
-@cython.final
-cdef class Decoded:
-    """Decoded records: one column with a row a record."""
-    cdef kn_builder *builder
-    cdef readonly Layout layout
-    cdef readonly list errors  # (row, status, instruction, position, text)
-    cdef readonly bint full  # a column has no more room: the next records are missing
+cdef class BuiltColumn:
+    """A column that a builder has: the base of decoded and of encoded records."""
 
-    def __cinit__(self, by):
-        if by is not BY_DECODE:
-            raise TypeError("Decoded is made by Program.decode()")
+    def __cinit__(self, by, *arguments):
+        if by is not BY_CODEC:
+            raise TypeError(f"{type(self).__name__} is made by a program")
 
     def __dealloc__(self):
         if self.builder != NULL:
@@ -535,11 +522,24 @@ cdef class Decoded:
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
-        return layout_capsule(self.layout.layout)
+        return layout_capsule(self.builder.layout)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
 
         The requested schema is ignored, as the protocol allows.
         """
-        return builder_capsules(self.builder)
+        schema = layout_capsule(self.builder.layout)
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
+            free(array)
+            raise MemoryError
+        return schema, array_capsule(array)
+
+
+@cython.final
+cdef class Decoded(BuiltColumn):
+    """Decoded records: one column with a row a record."""
+    cdef readonly Layout layout
+    cdef readonly list errors  # (row, status, instruction, position, text)
+    cdef readonly bint full  # a column has no more room: the next records are missing

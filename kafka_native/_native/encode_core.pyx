@@ -13,7 +13,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from kafka_native._native.arrow_capsules cimport next_of, stream_capsule, take_input
-from kafka_native._native.codec_core cimport ProgramData, builder_capsules, check_made, described, layout_capsule
+from kafka_native._native.codec_core cimport BY_CODEC, BuiltColumn, ProgramData, check_made, described
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
     kn_arrow_release_stream,
@@ -116,44 +116,14 @@ cdef class EncodeProgram:
 
 # --- records ---
 
-cdef object BY_ENCODE = object()
-
-
 @cython.final
-cdef class Records:
+cdef class Records(BuiltColumn):
     """Encoded records: one binary column."""
-    cdef kn_builder *builder
 
     def __cinit__(self, by, int64_t bytes_max):
-        if by is not BY_ENCODE:
-            raise TypeError("Records is made by ColumnInput.encode()")
         self.builder = kn_records_builder_new(bytes_max)
         if self.builder == NULL:
             raise MemoryError
-
-    def __dealloc__(self):
-        if self.builder != NULL:
-            with nogil:
-                kn_builder_unref(self.builder)
-
-    def __len__(self):
-        return self.builder.columns[0].length
-
-    @property
-    def nbytes(self):
-        """The bytes of the buffers."""
-        return kn_builder_size_bytes(self.builder)
-
-    def __arrow_c_schema__(self):
-        """Return a capsule with the ArrowSchema."""
-        return layout_capsule(self.builder.layout)
-
-    def __arrow_c_array__(self, requested_schema=None):
-        """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
-
-        The requested schema is ignored, as the protocol allows.
-        """
-        return builder_capsules(self.builder)
 
 
 # --- input ---
@@ -298,7 +268,7 @@ def encode(EncodeProgram program not None, _Bound bound not None, bytes prefix n
     Returns the records, the row after the last one, and None or why this row fails: (instruction,
     text). The records end early if they have `bytes_max` bytes.
     """
-    cdef Records records = Records.__new__(Records, BY_ENCODE, max(0, min(bytes_max, INT32_MAX)))
+    cdef Records records = Records.__new__(Records, BY_CODEC, max(0, min(bytes_max, INT32_MAX)))
     cdef kn_encode_problem problem
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(prefix)
     cdef int64_t size = len(prefix)
@@ -323,7 +293,7 @@ def shorten(Records records not None, int64_t length):
 
 def empty_records():
     """Return a column without records."""
-    return Records.__new__(Records, BY_ENCODE, 0)
+    return Records.__new__(Records, BY_CODEC, 0)
 
 
 # --- streams ---
