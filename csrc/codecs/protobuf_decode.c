@@ -637,7 +637,10 @@ static const uint8_t *finish_map(struct run *run, const struct kn_protobuf_op *o
         kn_builder_truncate_node(run->builder, op->node + 1, first);
         for (int64_t i = 0; i < count; i++) {
             struct entry each = entries->items[i];
-            if (each.at && !read_entry(run, op, each.at, each.size_bytes)) return NULL;
+            if (!each.at) continue;
+            /* maps in maps, all with a key that comes again, double the work at each level */
+            if (!may_expand(run, each.size_bytes, at)) return NULL;
+            if (!read_entry(run, op, each.at, each.size_bytes)) return NULL;
         }
     }
     kn_built_end_list(list, list + 1);
