@@ -3,26 +3,7 @@
 
 #include <stdlib.h>
 
-static long allocations_left = -1; /* allocations before the one that fails; -1: none fails */
-static int failed;
-
-static int fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0) return 0;
-    failed = 1;
-    return 1;
-}
-
-static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
-static void *test_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : realloc(memory, size);
-}
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
+#include "failing_alloc.h"
 #include "../../csrc/base/buffer.c"
 #include "../../csrc/codecs/protobuf_decode.c"
 #undef malloc
