@@ -11,6 +11,7 @@
 #ifndef KN_CODECS_ABI_H
 #define KN_CODECS_ABI_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifndef ARROW_C_DATA_INTERFACE
@@ -67,18 +68,21 @@ struct ArrowArrayStream {
 
 #endif
 
-/* Releases a struct unless it was moved. */
+/* Releases a struct unless it was moved or released. */
 static inline void kn_arrow_release_schema(struct ArrowSchema *schema)
 {
     if (schema->release) schema->release(schema);
+    schema->release = NULL;
 }
 static inline void kn_arrow_release_array(struct ArrowArray *array)
 {
     if (array->release) array->release(array);
+    array->release = NULL;
 }
 static inline void kn_arrow_release_stream(struct ArrowArrayStream *stream)
 {
     if (stream->release) stream->release(stream);
+    stream->release = NULL;
 }
 
 #endif

@@ -217,7 +217,7 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     for (int64_t i = 0; i < width; i++) little[i] = i < size ? last[-1 - i] : sign;
     for (int64_t i = 0; i < size - width; i++) fits &= from[i] == sign;
     fits &= (little[width - 1] & 0x80) == (sign & 0x80);
-    if (!fits || !is_below(little, run->program->constants + op->count, width))
+    if (!fits || !is_below(little, run->program->data.constants + op->count, width))
         return fail(run, KN_ERR_INVALID, "a decimal has too many digits", at);
     kn_copy_little(item, little, (size_t)width);
     column->length++;
@@ -259,7 +259,7 @@ static const uint8_t *put_symbol(struct run *run, struct kn_built *column,
     if (symbol < 0 || symbol >= op->count)
         return fail(run, KN_ERR_INVALID, "an enum has no such symbol", at);
     bool is_text = op->code == KN_AVRO_ENUM_TEXT;
-    const int32_t *entry = &run->program->table[op->arg + (is_text ? 2 * symbol : symbol)];
+    const int32_t *entry = &run->program->data.table[op->arg + (is_text ? 2 * symbol : symbol)];
     if (*entry < 0) return fail(run, KN_ERR_INVALID, "the reader's enum lacks a symbol", at);
     if (!is_text) {
         kn_built_offsets(column)[column->length++] = *entry;
@@ -268,7 +268,7 @@ static const uint8_t *put_symbol(struct run *run, struct kn_built *column,
     int status = kn_builder_reserve_bytes(run->builder, column, entry[1]);
     if (status != KN_OK) return no_room(run, status, at);
     if (entry[1])
-        memcpy(column->bytes + column->bytes_used, run->program->constants + *entry,
+        memcpy(column->bytes + column->bytes_used, run->program->data.constants + *entry,
                (size_t)entry[1]);
     kn_built_end_bytes(column, entry[1]);
     return next;
@@ -338,7 +338,7 @@ static const struct kn_avro_op *find_branch(struct run *run, const struct kn_avr
         fail(run, KN_ERR_INVALID, "a union has no such branch", *at);
         return NULL;
     }
-    int32_t first = run->program->table[op->arg + branch];
+    int32_t first = run->program->data.table[op->arg + branch];
     if (first < 0) {
         fail(run, KN_ERR_INVALID, "a branch of a union doesn't fit the reader's type", *at);
         return NULL;
@@ -350,8 +350,8 @@ static const struct kn_avro_op *find_branch(struct run *run, const struct kn_avr
 static const uint8_t *begin_default(struct run *run, const struct kn_avro_op *op, const uint8_t *at)
 {
     run->frames[run->frame_count++] = (struct frame){op, 0, at, run->end};
-    run->end = run->program->constants + op->arg + op->count;
-    return run->program->constants + op->arg;
+    run->end = run->program->data.constants + op->arg + op->count;
+    return run->program->data.constants + op->arg;
 }
 
 static const uint8_t *end_default(struct run *run)

@@ -4,8 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/copy.h"
-#include "base/status.h"
 #include "base/utf8.h"
 
 #define KN_AVRO_OP_RULE(name, kind, width) {#name, kind, width},
@@ -143,9 +141,9 @@ static bool check_union(struct check *check, int32_t at, struct sizes *sizes)
     int32_t from = at + 1, jump;
     int64_t min_bytes = INT64_MAX, output_bytes = 0;
 
-    if (op->count < 1 || op->arg < 0 || op->count > program->table_count - op->arg) return 0;
+    if (op->count < 1 || !kn_program_has_entries(&program->data, op->arg, op->count, 1)) return 0;
     for (int32_t i = 0; i < op->count; i++) {
-        int32_t first = program->table[op->arg + i], before = check->marked;
+        int32_t first = program->data.table[op->arg + i], before = check->marked;
         struct sizes branch = {0};
         if (first == -1) continue;
         if (first < from || first >= op->end) return 0;
@@ -178,9 +176,7 @@ static bool check_default(struct check *check, int32_t at, struct sizes *sizes)
     const struct kn_avro_program *program = check->program;
     const struct kn_avro_op *op = &program->ops[at];
     struct sizes body = {0};
-    if (op->arg < 0 || op->count < 0 || op->arg > program->constant_bytes ||
-        op->count > program->constant_bytes - op->arg)
-        return 0;
+    if (!kn_program_has_constant(&program->data, op->arg, op->count)) return 0;
     if (op->end - 1 == at || program->ops[op->end - 1].code != KN_AVRO_RESTORE) return 0;
     if (++check->frames > KN_AVRO_FRAMES_MAX) return 0;
     if (!check_body(check, at + 1, op->end - 1, &body, NULL)) return 0;
@@ -192,11 +188,9 @@ static bool check_default(struct check *check, int32_t at, struct sizes *sizes)
 static bool check_enum(const struct check *check, const struct kn_avro_op *op)
 {
     const struct kn_avro_program *program = check->program;
-    if (op->count < 0 || op->arg < 0 || op->arg > program->table_count ||
-        op->count > program->table_count - op->arg)
-        return 0;
+    if (!kn_program_has_entries(&program->data, op->arg, op->count, 1)) return 0;
     for (int32_t i = 0; i < op->count; i++) {
-        int32_t value = program->table[op->arg + i];
+        int32_t value = program->data.table[op->arg + i];
         if (value < -1 || value >= check->nodes[op->node].value_count) return 0;
     }
     return 1;
@@ -207,16 +201,14 @@ static bool check_enum_text(const struct check *check, const struct kn_avro_op *
 {
     const struct kn_avro_program *program = check->program;
     int32_t size_max = 0;
-    if (op->count < 0 || op->arg < 0 || op->arg > program->table_count ||
-        op->count > (program->table_count - op->arg) / 2)
-        return 0;
+    if (!kn_program_has_entries(&program->data, op->arg, op->count, 2)) return 0;
     for (int32_t i = 0; i < op->count; i++) {
-        int32_t from = program->table[op->arg + 2 * i], size = program->table[op->arg + 2 * i + 1];
-        if (from == -1) continue;
-        if (from < 0 || size < 0 || from > program->constant_bytes - size ||
-            !kn_utf8_is_valid(program->constants + from, (size_t)size))
+        const int32_t *entry = &program->data.table[op->arg + 2 * i];
+        if (entry[0] == -1) continue;
+        if (!kn_program_has_constant(&program->data, entry[0], entry[1]) ||
+            !kn_utf8_is_valid(program->data.constants + entry[0], (size_t)entry[1]))
             return 0;
-        if (size > size_max) size_max = size;
+        if (entry[1] > size_max) size_max = entry[1];
     }
     sizes->output_bytes += size_max;
     return 1;
@@ -244,7 +236,7 @@ static bool check_value(struct check *check, const struct kn_avro_op *op, struct
         /* fall through */
     case KN_AVRO_DECIMAL_BYTES:
         if (width != 16 && width != 32) return 0;
-        if (op->count < 0 || op->count > check->program->constant_bytes - width) return 0;
+        if (!kn_program_has_constant(&check->program->data, op->count, width)) return 0;
         sizes->min_bytes += op->code == KN_AVRO_DECIMAL_BYTES;
         break;
     default: sizes->min_bytes += 1;
@@ -330,25 +322,20 @@ static int check_program(const struct kn_avro_program *program, int32_t *bad_op)
 }
 
 int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, int32_t op_count,
-                        const int32_t *table, int32_t table_count, const uint8_t *constants,
-                        int32_t constant_bytes, struct kn_avro_program **out, int32_t *bad_op)
+                        const struct kn_program_data *data, struct kn_avro_program **out,
+                        int32_t *bad_op)
 {
     *out = NULL;
     *bad_op = 0;
-    if (op_count < 1 || op_count > KN_AVRO_OPS_MAX || table_count < 0 || constant_bytes < 0)
-        return KN_ERR_INVALID;
+    if (op_count < 1 || op_count > KN_AVRO_OPS_MAX) return KN_ERR_INVALID;
     struct kn_avro_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
     atomic_init(&program->refs, 1);
     program->layout = kn_layout_ref(layout);
     program->op_count = op_count;
-    program->table_count = table_count;
-    program->constant_bytes = constant_bytes;
     program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
-    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
-    bool has_memory = program->ops && program->table && program->constants;
-    int status = has_memory ? check_program(program, bad_op) : KN_ERR_NOMEM;
+    int status = program->ops ? kn_program_data_init(&program->data, data) : KN_ERR_NOMEM;
+    if (status == KN_OK) status = check_program(program, bad_op);
     if (status == KN_OK) {
         *out = program;
     } else {
@@ -368,7 +355,6 @@ void kn_avro_program_unref(struct kn_avro_program *program)
     if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
     kn_layout_unref(program->layout);
     free(program->ops);
-    free(program->table);
-    free(program->constants);
+    kn_program_data_deinit(&program->data);
     free(program);
 }

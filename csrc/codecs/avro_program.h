@@ -11,6 +11,7 @@
 #define KN_CODECS_AVRO_PROGRAM_H
 
 #include "codecs/layout.h"
+#include "codecs/program_data.h"
 
 /* X(name, kind of its node, width of its node). Kind COUNT: any node, or no node.
  * - from NONE to DURATION: read a value into `node`.
@@ -91,17 +92,14 @@ struct kn_avro_program {
     struct kn_layout *layout; /* a reference */
     int32_t op_count;
     struct kn_avro_op *ops;
-    int32_t *table;
-    int32_t table_count;
-    uint8_t *constants;
-    int32_t constant_bytes;
+    struct kn_program_data data;
 };
 
-/* Copies its arguments. KN_OK, KN_ERR_INVALID (*bad_op: the first bad instruction) or
- * KN_ERR_NOMEM. */
+/* Copies its arguments; `data` may be NULL. KN_OK, KN_ERR_INVALID (*bad_op: the first bad
+ * instruction) or KN_ERR_NOMEM. */
 int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, int32_t op_count,
-                        const int32_t *table, int32_t table_count, const uint8_t *constants,
-                        int32_t constant_bytes, struct kn_avro_program **out, int32_t *bad_op);
+                        const struct kn_program_data *data, struct kn_avro_program **out,
+                        int32_t *bad_op);
 struct kn_avro_program *kn_avro_program_ref(struct kn_avro_program *program);
 void kn_avro_program_unref(struct kn_avro_program *program); /* NULL is allowed */
 const char *kn_avro_op_name(int code);                       /* as above; NULL: there is none */

@@ -2,9 +2,6 @@
 #include "codecs/encode_program.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-#include "base/copy.h"
 
 #define CHECK_DEPTH_MAX 256
 
@@ -23,12 +20,6 @@ struct check {
     int32_t frames; /* bodies that set the index */
     int32_t at;     /* the instruction being checked, for the error */
 };
-
-/* Returns whether `count` items of `size` are within `limit`, from `first` on. */
-static bool is_within(int32_t first, int64_t count, int32_t size, int32_t limit)
-{
-    return first >= 0 && count >= 0 && first + count * size <= limit;
-}
 
 static bool is_bytes(const struct kn_nested_node *node)
 {
@@ -58,19 +49,19 @@ static bool check_number(const struct kn_nested_node *node, int32_t number)
 
 static bool check_enum(const struct kn_encode_program *program, const struct kn_encode_op *op)
 {
-    if (!is_within(op->arg, op->count, 3, program->table_count)) return 0;
+    if (!kn_program_has_entries(&program->data, op->arg, op->count, 3)) return 0;
     for (int32_t i = 0; i < op->count; i++) {
-        const int32_t *entry = program->table + op->arg + 3 * i;
-        if (!is_within(entry[0], entry[1], 1, program->constant_bytes)) return 0;
+        const int32_t *entry = program->data.table + op->arg + 3 * i;
+        if (!kn_program_has_constant(&program->data, entry[0], entry[1])) return 0;
     }
     return 1;
 }
 
 static bool check_one_of(const struct check *check, const struct kn_encode_op *op, int32_t root)
 {
-    if (!is_within(op->arg, op->count, 1, check->program->table_count)) return 0;
+    if (!kn_program_has_entries(&check->program->data, op->arg, op->count, 1)) return 0;
     for (int32_t i = 0; i < op->count; i++) {
-        int32_t node = check->program->table[op->arg + i];
+        int32_t node = check->program->data.table[op->arg + i];
         if (node < 0 || node >= check->program->type->node_count) return 0;
         if (check->nodes[node].root != root) return 0;
     }
@@ -82,11 +73,11 @@ static bool check_decimal(const struct kn_encode_program *program,
 {
     bool is_wide = node->kind == KN_NESTED_FIXED && (node->width == 16 || node->width == 32);
     if (!is_wide && !is_integer(node)) return 0;
-    if (!is_within(op->arg, KN_ENCODE_DECIMAL_ENTRIES, 1, program->table_count)) return 0;
-    const int32_t *entry = program->table + op->arg;
+    if (!kn_program_has_entries(&program->data, op->arg, 1, KN_ENCODE_DECIMAL_ENTRIES)) return 0;
+    const int32_t *entry = program->data.table + op->arg;
     return entry[1] >= -KN_ENCODE_DECIMAL_POWER_MAX && entry[1] <= KN_ENCODE_DECIMAL_POWER_MAX &&
            entry[2] >= -1 && entry[2] <= KN_NESTED_WIDTH_MAX &&
-           is_within(entry[3], KN_ENCODE_DECIMAL_BYTES_MAX, 1, program->constant_bytes);
+           kn_program_has_constant(&program->data, entry[3], KN_ENCODE_DECIMAL_BYTES_MAX);
 }
 
 /* Checks an instruction that writes a value of its own node. *writes: it writes a byte at least. */
@@ -121,7 +112,7 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_ENUM: return is_bytes(node) && check_enum(program, op);
     case KN_ENCODE_DECIMAL:
         if (!check_decimal(program, node, op)) return 0;
-        *writes = program->table[op->arg + 2] != 0;
+        *writes = program->data.table[op->arg + 2] != 0;
         return 1;
     default: return 0; /* NEXT, LEAVE and DONE in a wrong place */
     }
@@ -172,11 +163,11 @@ static bool check_union(struct check *check, int32_t at, bool *writes)
 
     if (node->kind != KN_NESTED_DENSE_UNION && node->kind != KN_NESTED_SPARSE_UNION) return 0;
     if (op->count < 1 || op->count > 128) return 0;
-    if (!is_within(op->arg, op->count, 2, program->table_count)) return 0;
+    if (!kn_program_has_entries(&program->data, op->arg, op->count, 2)) return 0;
     *writes = 1;
     for (int32_t i = 0; i < op->count; i++) {
-        int32_t first = program->table[op->arg + 2 * i], child = op->node + 1;
-        int32_t wanted = program->table[op->arg + 2 * i + 1];
+        int32_t first = program->data.table[op->arg + 2 * i], child = op->node + 1;
+        int32_t wanted = program->data.table[op->arg + 2 * i + 1];
         if (first == -1) continue;
         if (first < from || first >= op->end) return 0;
         while (child < node->end && child != wanted) child = check->nodes[child].end;
@@ -211,7 +202,7 @@ static bool check_same_group(struct check *check, int32_t at, int32_t root, bool
     *writes = is_delimited;
     if (op->code != KN_ENCODE_NULLABLE) return 1;
     *writes = op->count > 0 && body_writes;
-    return is_within(op->arg, op->count, 1, check->program->constant_bytes);
+    return kn_program_has_constant(&check->program->data, op->arg, op->count);
 }
 
 /* Checks an instruction of a group. */
@@ -221,7 +212,7 @@ static bool check_op(struct check *check, int32_t at, int32_t limit, int32_t roo
     *writes = 0;
     if (op->code == KN_ENCODE_CONSTANT) {
         *writes = op->count > 0;
-        return is_within(op->arg, op->count, 1, check->program->constant_bytes);
+        return kn_program_has_constant(&check->program->data, op->arg, op->count);
     }
     if (op->code == KN_ENCODE_ONE_OF) return check_one_of(check, op, root);
     bool needs_node = op->code != KN_ENCODE_DELIMITED;
@@ -274,25 +265,19 @@ static bool check_program(const struct kn_encode_program *program, int32_t *bad_
 }
 
 int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op *ops,
-                          int32_t op_count, const int32_t *table, int32_t table_count,
-                          const uint8_t *constants, int32_t constant_bytes,
+                          int32_t op_count, const struct kn_program_data *data,
                           struct kn_encode_program **out, int32_t *bad_op)
 {
     *out = NULL;
     *bad_op = 0;
-    if (op_count < 1 || op_count > KN_ENCODE_OPS_MAX || table_count < 0 || constant_bytes < 0)
-        return KN_ERR_INVALID;
+    if (op_count < 1 || op_count > KN_ENCODE_OPS_MAX) return KN_ERR_INVALID;
     struct kn_encode_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
     atomic_init(&program->refs, 1);
     program->type = kn_nested_type_ref(type);
     program->op_count = op_count;
-    program->table_count = table_count;
-    program->constant_bytes = constant_bytes;
     program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
-    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
-    int status = program->ops && program->table && program->constants ? KN_OK : KN_ERR_NOMEM;
+    int status = program->ops ? kn_program_data_init(&program->data, data) : KN_ERR_NOMEM;
     if (status == KN_OK && !check_program(program, bad_op)) status = KN_ERR_INVALID;
     if (status == KN_OK) {
         *out = program;
@@ -307,7 +292,6 @@ void kn_encode_program_unref(struct kn_encode_program *program)
     if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
     kn_nested_type_unref(program->type);
     free(program->ops);
-    free(program->table);
-    free(program->constants);
+    kn_program_data_deinit(&program->data);
     free(program);
 }

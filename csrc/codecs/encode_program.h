@@ -12,6 +12,7 @@
 #define KN_CODECS_ENCODE_PROGRAM_H
 
 #include "codecs/nested.h"
+#include "codecs/program_data.h"
 
 /* Each instruction that writes a value refuses a null. For both formats:
  * - RECORD, NONE: write nothing. RECORD refuses a null struct.
@@ -113,18 +114,14 @@ struct kn_encode_program {
     atomic_int refs;
     struct kn_nested_type *type; /* a reference */
     int32_t op_count;
-    int32_t table_count;
-    int32_t constant_bytes;
     struct kn_encode_op *ops;
-    int32_t *table;
-    uint8_t *constants;
+    struct kn_program_data data;
 };
 
-/* Copies its arguments. KN_OK, KN_ERR_INVALID (*bad_op: the first bad instruction) or
- * KN_ERR_NOMEM. */
+/* Copies its arguments; `data` may be NULL. KN_OK, KN_ERR_INVALID (*bad_op: the first bad
+ * instruction) or KN_ERR_NOMEM. */
 int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op *ops,
-                          int32_t op_count, const int32_t *table, int32_t table_count,
-                          const uint8_t *constants, int32_t constant_bytes,
+                          int32_t op_count, const struct kn_program_data *data,
                           struct kn_encode_program **out, int32_t *bad_op);
 void kn_encode_program_unref(struct kn_encode_program *program); /* NULL is allowed */
 const char *kn_encode_op_name(int code);                         /* as above; NULL: there is none */

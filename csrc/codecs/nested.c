@@ -115,8 +115,8 @@ static int bind_list(struct kn_nested *nested, int32_t at, const struct ArrowArr
     int64_t items = 0;
     if (node->kind == KN_NESTED_FIXED_LIST) {
         column->first = base;
-        items = (base + length) * node->width; /* both are below 2^50 and 2^21 */
-        if (!length) items = 0;
+        if (length && __builtin_mul_overflow(base + length, (int64_t)node->width, &items))
+            return kn_arrow_wrong(problem, -1, "an impossible length or offset");
     } else if (length) {
         bool is_wide = node->kind == KN_NESTED_LIST64;
         if (!array->buffers[1]) return kn_arrow_wrong(problem, -1, "no buffer of offsets");

@@ -114,7 +114,7 @@ static inline void put_64(struct kn_built *column, uint64_t value)
 /* Returns the place of a number in the table of an enum, or -1. */
 static int32_t find_number(const struct run *run, const struct kn_protobuf_op *op, int32_t number)
 {
-    const int32_t *numbers = run->program->table + op->arg;
+    const int32_t *numbers = run->program->data.table + op->arg;
     int64_t guess = (int64_t)number - numbers[0]; /* most enums have no gaps */
     if (guess >= 0 && guess < op->count && numbers[guess] == number) return (int32_t)guess;
     int32_t low = 0, high = op->count;
@@ -155,7 +155,7 @@ static const uint8_t *put_symbol(struct run *run, const struct kn_protobuf_op *o
     if (!(at = kn_wire_varint(&run->problem, at, end, &value))) return NULL;
     int32_t place = find_number(run, op, (int32_t)(uint32_t)value);
     if (place < 0) kn_bit_put(column->validity, column->length, 0);
-    put_32(column, place < 0 ? 0 : (uint32_t)run->program->table[op->arg + op->count + place]);
+    put_32(column, place < 0 ? 0 : (uint32_t)run->program->data.table[op->arg + op->count + place]);
     return at;
 }
 
@@ -323,7 +323,7 @@ static const uint8_t *put_constant(struct run *run, const struct kn_protobuf_op 
                                    const uint8_t *at)
 {
     struct kn_built *column = &run->columns[op->node];
-    const uint8_t *from = run->program->constants + op->constant;
+    const uint8_t *from = run->program->data.constants + op->constant;
     size_t size = (size_t)op->constant_bytes;
     int status;
     switch (run->builder->layout->nodes[op->node].kind) {
@@ -640,7 +640,10 @@ static const uint8_t *finish_map(struct run *run, const struct kn_protobuf_op *o
         kn_builder_truncate_node(run->builder, op->node + 1, first);
         for (int64_t i = 0; i < count; i++) {
             struct entry each = entries->items[i];
-            if (each.at && !read_entry(run, op, each.at, each.size_bytes)) return NULL;
+            if (!each.at) continue;
+            /* maps in maps, all with a key that comes again, double the work at each level */
+            if (!may_expand(run, each.size_bytes, at)) return NULL;
+            if (!read_entry(run, op, each.at, each.size_bytes)) return NULL;
         }
     }
     kn_built_end_list(list, list + 1);

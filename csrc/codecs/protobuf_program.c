@@ -4,9 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/copy.h"
-#include "base/status.h"
-
 #define KN_PROTOBUF_OP_RULE(name, kind, width, wire) {#name, kind, width, wire},
 static const struct {
     const char *name;
@@ -82,11 +79,10 @@ static bool check_table(const struct check *check, const struct kn_protobuf_op *
 {
     const struct kn_protobuf_program *program = check->program;
     bool has_values = op->code != KN_PROTOBUF_CLOSED_NUMBER;
-    int64_t size = has_values ? 2 * (int64_t)op->count : op->count;
-    if (op->count < 1 || op->arg < 0 || op->arg > program->table_count ||
-        size > program->table_count - op->arg)
+    if (op->count < 1 ||
+        !kn_program_has_entries(&program->data, op->arg, op->count, has_values ? 2 : 1))
         return 0;
-    const int32_t *numbers = program->table + op->arg, *values = numbers + op->count;
+    const int32_t *numbers = program->data.table + op->arg, *values = numbers + op->count;
     for (int32_t i = 0; i < op->count; i++) {
         if (i && numbers[i] <= numbers[i - 1]) return 0;
         if (has_values && (values[i] < 0 || values[i] >= check->nodes[column_of(op)].value_count))
@@ -101,16 +97,14 @@ static bool check_constant(const struct check *check, const struct kn_protobuf_o
     const struct kn_protobuf_program *program = check->program;
     const struct kn_node *node = &check->nodes[op->node];
     int32_t index;
-    if (op->constant < 0 || op->constant_bytes < 0 || op->constant > program->constant_bytes ||
-        op->constant_bytes > program->constant_bytes - op->constant)
-        return 0;
+    if (!kn_program_has_constant(&program->data, op->constant, op->constant_bytes)) return 0;
     switch (node->kind) {
     case KN_NODE_BITS: return op->constant_bytes == 1;
     case KN_NODE_FIXED: return op->constant_bytes == node->width_bytes;
     case KN_NODE_BYTES: return 1;
     case KN_NODE_DICTIONARY:
         if (op->constant_bytes != sizeof index) return 0;
-        memcpy(&index, program->constants + op->constant, sizeof index);
+        memcpy(&index, program->data.constants + op->constant, sizeof index);
         return index >= 0 && index < node->value_count;
     default: return 0;
     }
@@ -335,14 +329,13 @@ static int make_places(struct kn_protobuf_program *program)
 
 int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_op *ops,
                             int32_t op_count, const struct kn_protobuf_message *messages,
-                            int32_t message_count, const int32_t *table, int32_t table_count,
-                            const uint8_t *constants, int32_t constant_bytes,
+                            int32_t message_count, const struct kn_program_data *data,
                             struct kn_protobuf_program **out, int32_t *bad)
 {
     *out = NULL;
     *bad = 0;
     if (op_count < 0 || op_count > KN_PROTOBUF_OPS_MAX || message_count < 1 ||
-        message_count > KN_PROTOBUF_OPS_MAX || table_count < 0 || constant_bytes < 0)
+        message_count > KN_PROTOBUF_OPS_MAX)
         return KN_ERR_INVALID;
     struct kn_protobuf_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
@@ -351,14 +344,11 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
     program->layout = kn_layout_ref(layout);
     program->op_count = op_count;
     program->message_count = message_count;
-    program->table_count = table_count;
-    program->constant_bytes = constant_bytes;
     program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
     program->messages = kn_copy_of(messages, (size_t)message_count * sizeof *messages);
-    program->table = kn_copy_of(table, (size_t)table_count * sizeof *table);
-    program->constants = kn_copy_of(constants, (size_t)constant_bytes);
-    bool has_memory = program->ops && program->messages && program->table && program->constants;
-    int status = has_memory ? check_program(program, bad) : KN_ERR_NOMEM;
+    bool has_memory = program->ops && program->messages;
+    int status = has_memory ? kn_program_data_init(&program->data, data) : KN_ERR_NOMEM;
+    if (status == KN_OK) status = check_program(program, bad);
     if (status == KN_OK) status = make_places(program);
     if (status == KN_OK) {
         *out = program;
@@ -381,7 +371,6 @@ void kn_protobuf_program_unref(struct kn_protobuf_program *program)
     free(program->ops);
     free(program->messages);
     free(program->places);
-    free(program->table);
-    free(program->constants);
+    kn_program_data_deinit(&program->data);
     free(program);
 }

@@ -10,6 +10,7 @@
 #define KN_CODECS_PROTOBUF_PROGRAM_H
 
 #include "codecs/layout.h"
+#include "codecs/program_data.h"
 #include "codecs/protobuf_json.h"
 #include "codecs/protobuf_wire.h"
 
@@ -112,21 +113,17 @@ struct kn_protobuf_program {
     int32_t message_count;
     int32_t oneof_count;
     int32_t map_count;
-    int32_t table_count;
-    int32_t constant_bytes;
     struct kn_protobuf_op *ops;
     struct kn_protobuf_message *messages; /* the first one is the record */
     int32_t *places;
-    int32_t *table;
-    uint8_t *constants;
+    struct kn_program_data data;
 };
 
-/* Copies its arguments. KN_OK, KN_ERR_INVALID (*bad: the first bad instruction, or the number of
- * instructions and the first bad message) or KN_ERR_NOMEM. */
+/* Copies its arguments; `data` may be NULL. KN_OK, KN_ERR_INVALID (*bad: the first bad instruction,
+ * or the number of instructions and the first bad message) or KN_ERR_NOMEM. */
 int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_op *ops,
                             int32_t op_count, const struct kn_protobuf_message *messages,
-                            int32_t message_count, const int32_t *table, int32_t table_count,
-                            const uint8_t *constants, int32_t constant_bytes,
+                            int32_t message_count, const struct kn_program_data *data,
                             struct kn_protobuf_program **out, int32_t *bad);
 struct kn_protobuf_program *kn_protobuf_program_ref(struct kn_protobuf_program *program);
 void kn_protobuf_program_unref(struct kn_protobuf_program *program); /* NULL is allowed */

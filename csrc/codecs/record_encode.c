@@ -306,9 +306,9 @@ static uint8_t *put_symbol(struct run *run, const struct kn_encode_op *op, int64
     if (!from) return NULL;
     for (int32_t low = 0, high = op->count; low < high;) {
         int32_t middle = (low + high) / 2;
-        const int32_t *symbol = run->program->table + op->arg + 3 * middle;
+        const int32_t *symbol = run->program->data.table + op->arg + 3 * middle;
         int64_t common = size < symbol[1] ? size : symbol[1];
-        int order = memcmp(from, run->program->constants + symbol[0], (size_t)common);
+        int order = memcmp(from, run->program->data.constants + symbol[0], (size_t)common);
         if (!order) order = (size > symbol[1]) - (size < symbol[1]);
         if (!order && op->code == KN_ENCODE_ENUM) return kn_varint_put(to, symbol[2]);
         if (!order) return kn_uvarint_put(to, (uint64_t)(int64_t)symbol[2]);
@@ -416,7 +416,7 @@ static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
 static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
                             uint8_t *to)
 {
-    const int32_t *entry = run->program->table + op->arg;
+    const int32_t *entry = run->program->data.table + op->arg;
     int32_t width = run->columns->type->nodes[op->node].width, wanted = entry[2];
     const uint8_t *from = run->columns->columns[op->node].items + index * width;
     uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
@@ -426,7 +426,7 @@ static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int6
     if (!scale(size, entry[1]))
         return refuse(run, entry[1] < 0 ? "the schema's scale has too few digits for the decimal"
                                         : "a decimal has too many digits");
-    if (!is_below(size, run->program->constants + entry[3]))
+    if (!is_below(size, run->program->data.constants + entry[3]))
         return refuse(run, "a decimal has too many digits");
     int32_t count = complement(size, is_negative, little);
     if (wanted < 0) {
@@ -544,7 +544,7 @@ static uint8_t *check_one_of(struct run *run, const struct kn_encode_op *op, int
 {
     int32_t count = 0;
     for (int32_t i = 0; i < op->count; i++)
-        count += !kn_nested_is_null(run->columns, run->program->table[op->arg + i], index);
+        count += !kn_nested_is_null(run->columns, run->program->data.table[op->arg + i], index);
     return count > 1 ? refuse(run, "more than one field of the oneof is set") : to;
 }
 
@@ -555,7 +555,7 @@ static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int
     const struct kn_nested_column *column = &run->columns->columns[at->node];
     uint8_t id = column->ids[*index];
     if (id >= at->count) return refuse(run, "the schema has no type for this item of the union");
-    const int32_t *entry = run->program->table + at->arg + 2 * (int32_t)id;
+    const int32_t *entry = run->program->data.table + at->arg + 2 * (int32_t)id;
     if (entry[0] < 0) return refuse(run, "the schema has no type for this item of the union");
     int64_t inner = *index;
     if (run->columns->type->nodes[at->node].kind == KN_NESTED_DENSE_UNION) {
@@ -580,7 +580,7 @@ static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op,
 static uint8_t *put_constant(struct run *run, int32_t place, int32_t size, uint8_t *to)
 {
     if (size > KN_BUILDER_SLACK_BYTES && !(to = reserve(run, to, size))) return NULL;
-    memcpy(to, run->program->constants + place, (size_t)size);
+    memcpy(to, run->program->data.constants + place, (size_t)size);
     return to + size;
 }
 

@@ -4,6 +4,7 @@
 # The caller has the interpreter lock.
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from libc.stdlib cimport free
+from libc.string cimport memset
 
 from kafka_native._native.kn_arrow cimport (
     ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_release_array, kn_arrow_release_schema, kn_arrow_release_stream,
@@ -91,3 +92,49 @@ cdef inline bint take_input(data, ArrowSchema *schema, ArrowArrayStream *stream,
     if array.release == NULL:
         raise ValueError("the Arrow array was released, or is used already")
     return False
+
+
+cdef inline bint next_of(ArrowArrayStream *stream, ArrowArray *array) except -1:
+    # Reads the next array of a stream. Returns whether there is one. The caller releases it.
+    cdef int status
+    with nogil:
+        status = stream.get_next(stream, array)
+    if status != 0:
+        array.release = NULL  # its content is undefined
+        raise stream_error(stream, status)
+    return array.release != NULL
+
+
+# The arrays of another library, one after the other, for one call: open_input(), next_array() until
+# it returns False, and in any case close_input().
+
+cdef struct ArrowInput:
+    ArrowSchema schema
+    ArrowArrayStream stream
+    ArrowArray array  # the current one
+    bint is_begun
+
+
+cdef inline int open_input(ArrowInput *input, data) except -1:
+    memset(input, 0, sizeof(input[0]))
+    take_input(data, &input.schema, &input.stream, &input.array)
+    return 0
+
+
+cdef inline bint next_array(ArrowInput *input) except -1:
+    # Goes to the next array. Returns whether there is one.
+    if input.stream.release == NULL:
+        is_first = not input.is_begun
+        input.is_begun = True
+        return is_first
+    with nogil:
+        kn_arrow_release_array(&input.array)
+    return next_of(&input.stream, &input.array)
+
+
+cdef inline void close_input(ArrowInput *input) noexcept:
+    # The owner of the buffers may take any lock to free them, including the interpreter lock.
+    with nogil:
+        kn_arrow_release_array(&input.array)
+        kn_arrow_release_stream(&input.stream)
+        kn_arrow_release_schema(&input.schema)

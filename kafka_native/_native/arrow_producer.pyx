@@ -11,7 +11,7 @@ from cpython.number cimport PyIndex_Check, PyNumber_Index
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memset, strcmp
 
-from kafka_native._native.arrow_capsules cimport stream_error, take_input
+from kafka_native._native.arrow_capsules cimport next_of, take_input
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic, seconds
@@ -48,19 +48,10 @@ cdef class Source:
     cdef void close(self) noexcept:
         # The owner of the buffers may take any lock to free them, including the interpreter lock.
         with nogil:
-            self._drop_array()
-            if self.stream.release != NULL:
-                self.stream.release(&self.stream)
-                self.stream.release = NULL
-            if self.schema.release != NULL:
-                self.schema.release(&self.schema)
-                self.schema.release = NULL
+            kn_arrow_release_array(&self.array)
+            kn_arrow_release_stream(&self.stream)
+            kn_arrow_release_schema(&self.schema)
             kn_rows_deinit(&self.rows)
-
-    cdef void _drop_array(self) noexcept nogil:
-        if self.array.release != NULL:
-            self.array.release(&self.array)
-            self.array.release = NULL
 
     cdef int open(self, data) except -1:
         take_input(data, &self.schema, &self.stream, &self.array)
@@ -98,15 +89,10 @@ cdef class Source:
         cdef kn_arrow_problem problem
         cdef int role = -1
         cdef int status = 0
-        with nogil:
-            if self.stream.release != NULL:
-                self._drop_array()
-                status = self.stream.get_next(&self.stream, &self.array)
-                if status != 0:
-                    # after an error its content is undefined, and this object doesn't own it
-                    self.array.release = NULL
-        if status != 0:
-            raise stream_error(&self.stream, status)
+        if self.stream.release != NULL:
+            with nogil:
+                kn_arrow_release_array(&self.array)
+            next_of(&self.stream, &self.array)
         if self.array.release == NULL:
             return False
         with nogil:

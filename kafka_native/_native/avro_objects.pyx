@@ -386,8 +386,8 @@ cdef object read_dict(Run *run, const Node *node):
     cdef object made = PyDict_Copy(<object>node.object)
     cdef const Part *part = node.parts
     cdef const Part *last = part + node.part_count
-    enter(run)
     add_free_values(run, node.free_values)
+    enter(run)
     while part < last:
         run.labels[run.depth] = part.label
         if part.key == NULL:
@@ -405,8 +405,8 @@ cdef object read_instance(Run *run, const Node *node):
     cdef const Part *part = node.parts
     cdef const Part *last = part + node.part_count
     cdef object value
-    enter(run)
     add_free_values(run, node.free_values)
+    enter(run)
     while part < last:
         run.labels[run.depth] = part.label
         if part.key == NULL:
@@ -605,6 +605,7 @@ cdef int skip(Run *run, const Node *node) except -1:
     elif node.code == SKIP_UNION:
         return skip(run, read_branch(run, node))
     elif node.code == SKIP_RECORD:
+        add_free_values(run, node.free_values)
         enter(run)
         for i in range(node.part_count):
             run.labels[run.depth] = node.parts[i].label
@@ -621,10 +622,13 @@ cdef int skip_items(Run *run, const Node *node) except -1:
     enter(run)
     while True:
         before = run.at
+        run.depth -= 1  # an error here is one of the array, not of an item
         read_long(run, &count)
         if count < 0:
             size = read_size(run)  # a block that says its size is passed over
             run.at += size
+        run.depth += 1
+        if count < 0:
             continue
         if count == 0:
             break

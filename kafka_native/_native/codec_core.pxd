@@ -1,8 +1,8 @@
-# What other modules of codecs use: layouts, programs of decoders, capsules of columns, arrays.
+# What other modules of codecs use: layouts, programs and their parts, capsules of columns.
 from libc.stdint cimport int32_t
 
 from kafka_native._native.kn_arrow cimport ArrowSchema
-from kafka_native._native.kn_codecs cimport kn_builder, kn_decoder, kn_layout
+from kafka_native._native.kn_codecs cimport kn_builder, kn_decoder, kn_layout, kn_program_data
 
 
 cdef class Layout:
@@ -14,8 +14,16 @@ cdef class Program:
     cdef readonly Layout layout
 
 
+cdef class BuiltColumn:
+    cdef kn_builder *builder
+
+
+cdef class ProgramData:
+    cdef kn_program_data data
+    cdef bytes constants
+
+
+cdef object BY_CODEC
 cdef object layout_capsule(kn_layout *layout)
-cdef tuple builder_capsules(kn_builder *builder)
-cdef int32_t *int32_array(list numbers) except NULL
 cdef int check_made(int status, int32_t bad) except -1
 cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth)

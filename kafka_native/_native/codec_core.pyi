@@ -22,6 +22,10 @@ class Layout:
     def is_equal(self, other: Layout) -> bool: ...
     def __arrow_c_schema__(self) -> Any: ...
 
+@final
+class ProgramData:
+    def __new__(cls, table: Iterable[int], constants: bytes) -> ProgramData: ...
+
 class Program:
     layout: Layout
     def decode(self, values: Any, *, skip_errors: bool = ..., bytes_max: int = ...) -> Decoded: ...
@@ -53,13 +57,15 @@ class JsonProgram(Program):
 
 def read_arrow_schema(schema: Any) -> tuple[str, str, int, tuple[Any, ...], Any, bytes | None]: ...
 
-@final
-class Decoded:
-    layout: Layout
-    errors: list[tuple[int, int, int, int, str]]
-    full: bool
+class BuiltColumn:
     def __len__(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
     def __arrow_c_schema__(self) -> Any: ...
     def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
+
+@final
+class Decoded(BuiltColumn):
+    layout: Layout
+    errors: list[tuple[int, int, int, int, str]]
+    full: bool

@@ -7,14 +7,15 @@ Thread: any. A program never changes. Records are decoded without the interprete
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
-from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule
+from kafka_native._native.arrow_capsules cimport (
+    ArrowInput, array_capsule, close_input, next_array, open_input, pointer_in, schema_capsule,
+)
 from kafka_native._native.kn_arrow cimport (
-    ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem,
+    ArrowArray, ArrowSchema, kn_arrow_check_schema, kn_arrow_problem,
 )
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_ERR_UNSUPPORTED, KN_OK
@@ -75,16 +76,6 @@ cdef object layout_capsule(kn_layout *layout):
         free(schema)
         raise MemoryError
     return schema_capsule(schema)
-
-
-cdef tuple builder_capsules(kn_builder *builder):
-    # Returns capsules with the ArrowSchema and the ArrowArray of decoded or encoded records. Nothing is copied.
-    schema = layout_capsule(builder.layout)
-    cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-    if array == NULL or kn_builder_export(builder, array) != KN_OK:
-        free(array)
-        raise MemoryError
-    return schema, array_capsule(array)
 
 
 # --- layouts ---
@@ -183,19 +174,28 @@ _BYTE_ORDER = sys.byteorder
 
 # --- programs ---
 
-cdef int32_t *int32_array(list numbers) except NULL:
-    # Returns an array, which the caller frees.
-    cdef Py_ssize_t count = len(numbers), i
-    cdef int32_t *made = <int32_t *>calloc(<size_t>(count or 1), sizeof(int32_t))
-    if made == NULL:
-        raise MemoryError
-    try:
+@cython.final
+cdef class ProgramData:
+    # The table (a list of int) and the constants of a program, for C.
+
+    def __cinit__(self, table not None, bytes constants not None):
+        cdef list numbers = list(table)
+        cdef Py_ssize_t count = len(numbers), i
+        cdef int32_t *entries = <int32_t *>calloc(<size_t>(count or 1), sizeof(int32_t))
+        if entries == NULL:
+            raise MemoryError
+        self.data.table = entries
+        if count > INT32_MAX or len(constants) > INT32_MAX:
+            raise ValueError("the program is too large")
         for i in range(count):
-            made[i] = numbers[i]
-    except BaseException:
-        free(made)
-        raise
-    return made
+            entries[i] = numbers[i]
+        self.data.table_count = <int32_t>count
+        self.constants = constants
+        self.data.constants = <const uint8_t *>PyBytes_AS_STRING(constants)
+        self.data.constant_bytes = <int32_t>len(constants)
+
+    def __dealloc__(self):
+        free(<void *>self.data.table)
 
 
 cdef int check_made(int status, int32_t bad) except -1:
@@ -217,19 +217,14 @@ cdef class Program:
         bytes or None, which becomes null. The first failure ends the call. With ``skip_errors`` the
         row is null, and the next record follows. A full column always ends it.
         """
-        cdef Decoded decoded = Decoded.__new__(Decoded, BY_DECODE)
+        cdef Decoded decoded = Decoded.__new__(Decoded, BY_CODEC)
         decoded.builder = kn_builder_new(self.layout.layout, NULL, max(0, min(bytes_max, INT32_MAX)))
         if decoded.builder == NULL:
             raise MemoryError
         decoded.layout = self.layout
         decoded.errors = []
-        if hasattr(values, "__arrow_c_array__"):
-            schema, array = values.__arrow_c_array__()
-            _decode_array(
-                &self.decoder, decoded, <ArrowSchema *>PyCapsule_GetPointer(schema, "arrow_schema"),
-                <ArrowArray *>PyCapsule_GetPointer(array, "arrow_array"), skip_errors)
-        elif hasattr(values, "__arrow_c_stream__"):
-            _decode_stream(&self.decoder, decoded, values.__arrow_c_stream__(), skip_errors)
+        if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
+            _decode_column(&self.decoder, decoded, values, skip_errors)
         else:
             _decode_list(&self.decoder, decoded, list(values), skip_errors)
         return decoded
@@ -245,24 +240,21 @@ cdef class AvroProgram(Program):
 
         Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops)
         cdef Py_ssize_t count = len(rows), i
         cdef kn_avro_op *made = <kn_avro_op *>calloc(<size_t>(count or 1), sizeof(kn_avro_op))
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
             if made == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
             status = kn_avro_program_new(
-                layout.layout, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
-                <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
+                layout.layout, made, <int32_t>min(count, INT32_MAX), &data.data, &self.program, &bad)
         finally:
             free(made)
-            free(numbers)
         check_made(status, bad)
         self.layout = layout
         self.decoder = kn_avro_decoder(self.program)
@@ -283,18 +275,17 @@ cdef class ProtobufProgram(Program):
         constant_bytes), ``messages`` are (node, first instruction, count), ``table`` is a list of
         int. Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), places = list(messages), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops), places = list(messages)
         cdef Py_ssize_t count = len(rows), message_count = len(places), i
         cdef kn_protobuf_op *made = <kn_protobuf_op *>calloc(<size_t>(count or 1), sizeof(kn_protobuf_op))
         cdef kn_protobuf_message *spots = <kn_protobuf_message *>calloc(
             <size_t>(message_count or 1), sizeof(kn_protobuf_message))
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         try:
             if made == NULL or spots == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 (made[i].code, made[i].node, made[i].number, made[i].shape, made[i].missing, made[i].arg,
                  made[i].count, made[i].oneof, made[i].constant, made[i].constant_bytes) = rows[i]
@@ -302,12 +293,10 @@ cdef class ProtobufProgram(Program):
                 spots[i].node, spots[i].first, spots[i].count = places[i]
             status = kn_protobuf_program_new(
                 layout.layout, made, <int32_t>min(count, INT32_MAX), spots, <int32_t>min(message_count, INT32_MAX),
-                numbers, <int32_t>len(entries), <const uint8_t *>PyBytes_AS_STRING(constants),
-                <int32_t>len(constants), &self.program, &bad)
+                &data.data, &self.program, &bad)
         finally:
             free(made)
             free(spots)
-            free(numbers)
         check_made(status, bad)
         self.layout = layout
         self.decoder = kn_protobuf_decoder(self.program)
@@ -366,7 +355,7 @@ def read_arrow_schema(schema):
     ``dictionary`` is one or None. ``metadata`` is bytes in Arrow's encoding, or None.
     """
     capsule = schema.__arrow_c_schema__()
-    return described(<ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema"), True, 0)
+    return described(<ArrowSchema *>pointer_in(capsule, "arrow_schema"), True, 0)
 
 
 cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth):
@@ -457,25 +446,15 @@ cdef int _decode_array(const kn_decoder *decoder, Decoded decoded, const ArrowSc
     return _decode(decoder, decoded, pieces, array.length, skip_errors)
 
 
-cdef int _decode_stream(const kn_decoder *decoder, Decoded decoded, capsule, bint skip_errors) except -1:
-    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
-    cdef ArrowSchema schema
-    cdef ArrowArray array
+cdef int _decode_column(const kn_decoder *decoder, Decoded decoded, column, bint skip_errors) except -1:
+    cdef ArrowInput input
     cdef bint is_more = True
-    if stream.get_schema(stream, &schema) != 0:
-        raise ValueError("the stream of the column failed")
     try:
-        while is_more:
-            if stream.get_next(stream, &array) != 0:
-                raise ValueError("the stream of the column failed")
-            if array.release == NULL:
-                break
-            try:
-                is_more = _decode_array(decoder, decoded, &schema, &array, skip_errors)
-            finally:
-                array.release(&array)
+        open_input(&input, column)
+        while is_more and next_array(&input):
+            is_more = _decode_array(decoder, decoded, &input.schema, &input.array, skip_errors)
     finally:
-        schema.release(&schema)
+        close_input(&input)
     return 0
 
 
@@ -516,20 +495,17 @@ cdef int _decode(const kn_decoder *decoder, Decoded decoded, _Pieces pieces, int
     return 1
 
 
-cdef object BY_DECODE = object()
+# --- columns ---
+
+cdef object BY_CODEC = object()
 
 
-@cython.final
-cdef class Decoded:
-    """Decoded records: one column with a row a record."""
-    cdef kn_builder *builder
-    cdef readonly Layout layout
-    cdef readonly list errors  # (row, status, instruction, position, text)
-    cdef readonly bint full  # a column has no more room: the next records are missing
+cdef class BuiltColumn:
+    """A column that a builder has: the base of decoded and of encoded records."""
 
-    def __cinit__(self, by):
-        if by is not BY_DECODE:
-            raise TypeError("Decoded is made by Program.decode()")
+    def __cinit__(self, by, *arguments):
+        if by is not BY_CODEC:
+            raise TypeError(f"{type(self).__name__} is made by a program")
 
     def __dealloc__(self):
         if self.builder != NULL:
@@ -546,11 +522,24 @@ cdef class Decoded:
 
     def __arrow_c_schema__(self):
         """Return a capsule with the ArrowSchema."""
-        return layout_capsule(self.layout.layout)
+        return layout_capsule(self.builder.layout)
 
     def __arrow_c_array__(self, requested_schema=None):
         """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
 
         The requested schema is ignored, as the protocol allows.
         """
-        return builder_capsules(self.builder)
+        schema = layout_capsule(self.builder.layout)
+        cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
+        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
+            free(array)
+            raise MemoryError
+        return schema, array_capsule(array)
+
+
+@cython.final
+cdef class Decoded(BuiltColumn):
+    """Decoded records: one column with a row a record."""
+    cdef readonly Layout layout
+    cdef readonly list errors  # (row, status, instruction, position, text)
+    cdef readonly bint full  # a column has no more room: the next records are missing

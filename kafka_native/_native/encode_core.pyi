@@ -1,6 +1,8 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, final
 
+from kafka_native._native.codec_core import BuiltColumn
+
 NESTED_KINDS: dict[str, int]
 ENCODE_CODES: dict[str, int]
 ENCODE_NUMBERS: dict[str, int]
@@ -16,12 +18,7 @@ class EncodeProgram:
     ) -> EncodeProgram: ...
 
 @final
-class Records:
-    def __len__(self) -> int: ...
-    @property
-    def nbytes(self) -> int: ...
-    def __arrow_c_schema__(self) -> Any: ...
-    def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...
+class Records(BuiltColumn): ...
 
 @final
 class ColumnInput:

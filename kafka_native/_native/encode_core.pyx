@@ -12,8 +12,8 @@ from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from kafka_native._native.arrow_capsules cimport stream_capsule, stream_error, take_input
-from kafka_native._native.codec_core cimport builder_capsules, check_made, described, int32_array, layout_capsule
+from kafka_native._native.arrow_capsules cimport next_of, stream_capsule, take_input
+from kafka_native._native.codec_core cimport BY_CODEC, BuiltColumn, ProgramData, check_made, described
 from kafka_native._native.kn_arrow cimport (
     ARROW_FLAG_NULLABLE, ArrowArray, ArrowArrayStream, ArrowSchema, kn_arrow_problem, kn_arrow_release_array, kn_arrow_release_schema,
     kn_arrow_release_stream,
@@ -93,10 +93,10 @@ cdef class EncodeProgram:
 
         Raises ValueError with the number of the first bad instruction.
         """
-        cdef list rows = list(ops), entries = list(table)
+        cdef ProgramData data = ProgramData(table, constants)
+        cdef list rows = list(ops)
         cdef Py_ssize_t count = len(rows), i
         cdef kn_encode_op *made = NULL
-        cdef int32_t *numbers = NULL
         cdef int32_t bad = 0
         cdef int status
         self.make_type(nodes)
@@ -104,59 +104,26 @@ cdef class EncodeProgram:
             made = <kn_encode_op *>calloc(<size_t>(count or 1), sizeof(kn_encode_op))
             if made == NULL:
                 raise MemoryError
-            numbers = int32_array(entries)
             for i in range(count):
                 made[i].code, made[i].node, made[i].end, made[i].arg, made[i].count = rows[i]
             status = kn_encode_program_new(
-                self.type, made, <int32_t>min(count, INT32_MAX), numbers, <int32_t>len(entries),
-                <const uint8_t *>PyBytes_AS_STRING(constants), <int32_t>len(constants), &self.program, &bad)
+                self.type, made, <int32_t>min(count, INT32_MAX), &data.data, &self.program, &bad)
         finally:
             free(made)
-            free(numbers)
         check_made(status, bad)
         self.encoder = kn_record_encoder(self.program)
 
 
 # --- records ---
 
-cdef object BY_ENCODE = object()
-
-
 @cython.final
-cdef class Records:
+cdef class Records(BuiltColumn):
     """Encoded records: one binary column."""
-    cdef kn_builder *builder
 
     def __cinit__(self, by, int64_t bytes_max):
-        if by is not BY_ENCODE:
-            raise TypeError("Records is made by ColumnInput.encode()")
         self.builder = kn_records_builder_new(bytes_max)
         if self.builder == NULL:
             raise MemoryError
-
-    def __dealloc__(self):
-        if self.builder != NULL:
-            with nogil:
-                kn_builder_unref(self.builder)
-
-    def __len__(self):
-        return self.builder.columns[0].length
-
-    @property
-    def nbytes(self):
-        """The bytes of the buffers."""
-        return kn_builder_size_bytes(self.builder)
-
-    def __arrow_c_schema__(self):
-        """Return a capsule with the ArrowSchema."""
-        return layout_capsule(self.builder.layout)
-
-    def __arrow_c_array__(self, requested_schema=None):
-        """Return capsules with the ArrowSchema and the ArrowArray. Nothing is copied.
-
-        The requested schema is ignored, as the protocol allows.
-        """
-        return builder_capsules(self.builder)
 
 
 # --- input ---
@@ -205,20 +172,16 @@ cdef class ColumnInput:
 
     def next(self):
         """Go to the next array. Return whether there is one. Raises OSError if the stream fails."""
-        cdef int status = 0
         cdef _Held held = _Held()
         if not self.is_stream:
             self.before += 1
             return self.before == 0
         self.before = 0 if self.before < 0 else self.before + self.held.array.length
+        self.held = _Held()
+        if not next_of(&self.stream, &held.array):
+            return False
         self.held = held
-        with nogil:
-            status = self.stream.get_next(&self.stream, &held.array)
-        if status != 0:
-            held.array.release = NULL  # its content is undefined
-            held.array.length = 0
-            raise stream_error(&self.stream, status)
-        return held.array.release != NULL
+        return True
 
     cdef int check(self) except -1:
         # Checks the parts of the current array that are used without a binding.
@@ -305,7 +268,7 @@ def encode(EncodeProgram program not None, _Bound bound not None, bytes prefix n
     Returns the records, the row after the last one, and None or why this row fails: (instruction,
     text). The records end early if they have `bytes_max` bytes.
     """
-    cdef Records records = Records.__new__(Records, BY_ENCODE, max(0, min(bytes_max, INT32_MAX)))
+    cdef Records records = Records.__new__(Records, BY_CODEC, max(0, min(bytes_max, INT32_MAX)))
     cdef kn_encode_problem problem
     cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(prefix)
     cdef int64_t size = len(prefix)
@@ -330,7 +293,7 @@ def shorten(Records records not None, int64_t length):
 
 def empty_records():
     """Return a column without records."""
-    return Records.__new__(Records, BY_ENCODE, 0)
+    return Records.__new__(Records, BY_CODEC, 0)
 
 
 # --- streams ---

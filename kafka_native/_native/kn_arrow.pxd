@@ -139,6 +139,7 @@ cdef extern from "codecs/import.h" nogil:
         int64_t row
         const char *text
     const char *kn_arrow_check_schema(const ArrowSchema *schema)
+    int kn_arrow_check_array(const ArrowArray *array, int64_t skip, int64_t length, int64_t buffers, kn_arrow_problem *problem)
 
 cdef extern from "arrow/rows.h" nogil:
     enum kn_rows_role:

@@ -92,6 +92,13 @@ cdef extern from "codecs/schema_decoders.h" nogil:
     void kn_schema_decoders_clear(kn_schema_decoders *decoders)
     int32_t kn_schema_failure_text(const kn_schema_failure *failure, char *out)
 
+cdef extern from "codecs/program_data.h" nogil:
+    struct kn_program_data:
+        const int32_t *table
+        int32_t table_count
+        int32_t constant_bytes
+        const uint8_t *constants
+
 cdef extern from "codecs/avro_program.h" nogil:
     enum:
         KN_AVRO_CODE_COUNT
@@ -103,8 +110,8 @@ cdef extern from "codecs/avro_program.h" nogil:
         int32_t count
     struct kn_avro_program:
         kn_layout *layout
-    int kn_avro_program_new(kn_layout *layout, const kn_avro_op *ops, int32_t op_count, const int32_t *table, int32_t table_count,
-                            const uint8_t *constants, int32_t constant_bytes, kn_avro_program **out, int32_t *bad_op)
+    int kn_avro_program_new(kn_layout *layout, const kn_avro_op *ops, int32_t op_count, const kn_program_data *data,
+                            kn_avro_program **out, int32_t *bad_op)
     void kn_avro_program_unref(kn_avro_program *program)
     const char *kn_avro_op_name(int code)
 
@@ -141,8 +148,7 @@ cdef extern from "codecs/protobuf_program.h" nogil:
     struct kn_protobuf_program:
         kn_layout *layout
     int kn_protobuf_program_new(kn_layout *layout, const kn_protobuf_op *ops, int32_t op_count, const kn_protobuf_message *messages,
-                                int32_t message_count, const int32_t *table, int32_t table_count, const uint8_t *constants,
-                                int32_t constant_bytes, kn_protobuf_program **out, int32_t *bad)
+                                int32_t message_count, const kn_program_data *data, kn_protobuf_program **out, int32_t *bad)
     void kn_protobuf_program_unref(kn_protobuf_program *program)
     const char *kn_protobuf_op_name(int code)
 
@@ -233,8 +239,7 @@ cdef extern from "codecs/encode_program.h" nogil:
         int32_t count
     struct kn_encode_program:
         pass
-    int kn_encode_program_new(kn_nested_type *type, const kn_encode_op *ops, int32_t op_count, const int32_t *table,
-                              int32_t table_count, const uint8_t *constants, int32_t constant_bytes,
+    int kn_encode_program_new(kn_nested_type *type, const kn_encode_op *ops, int32_t op_count, const kn_program_data *data,
                               kn_encode_program **out, int32_t *bad_op)
     void kn_encode_program_unref(kn_encode_program *program)
     const char *kn_encode_op_name(int code)

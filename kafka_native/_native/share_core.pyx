@@ -9,8 +9,8 @@ from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset, strlen
-from cpython.pycapsule cimport PyCapsule_GetPointer
 
+from kafka_native._native.arrow_capsules cimport ArrowInput, close_input, next_array, open_input
 from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, end_batch, new_batch, unfit_error
 from kafka_native._native.arrow_decoding cimport Decoding
 from kafka_native._native.engine cimport Engine
@@ -372,10 +372,14 @@ cdef int _put_values(const char *format, const ArrowArray *array, bytearray into
     cdef int64_t index
     cdef int64_t value
     cdef char kind = format[0]
+    cdef kn_arrow_problem problem
+    if kn_arrow_check_array(array, 0, array.length, 2, &problem) != KN_OK:
+        raise ValueError(f"the column can't be used: {problem.text.decode()}")
     if array.length == 0:
         return 0
-    validity = <const uint8_t *>array.buffers[0] if array.n_buffers else NULL
-    values = array.buffers[1]
+    validity, values = <const uint8_t *>array.buffers[0], array.buffers[1]
+    if values == NULL:
+        raise ValueError("the column can't be used: no data buffer")
     for index in range(array.offset, array.offset + array.length):
         if array.null_count != 0 and validity != NULL and not validity[index >> 3] >> (index & 7) & 1:
             into.append(ACK_UNDECIDED)
@@ -396,6 +400,9 @@ cdef int _put_values(const char *format, const ArrowArray *array, bytearray into
 
 cdef const char *_format_of(const ArrowSchema *schema) except NULL:
     # Return the type of a column of numbers.
+    cdef const char *problem = kn_arrow_check_schema(schema)
+    if problem != NULL:
+        raise ValueError(f"the column can't be used: {problem.decode()}")
     if schema.dictionary != NULL or strlen(schema.format) != 1 or schema.format[0] not in b"bcCsSiIlL":
         raise TypeError(f"a mask has booleans and types are integers, not Arrow's type {(<bytes>schema.format).decode()!r}")
     return schema.format
@@ -406,38 +413,17 @@ def column_values(column not None):
 
     A null is UNDECIDED. ``column`` has Arrow's PyCapsule interface, of an array or a stream.
     """
-    cdef ArrowArrayStream *stream
-    cdef ArrowSchema schema
-    cdef ArrowArray array
+    cdef ArrowInput input
     cdef const char *format
     found = bytearray()
-    if hasattr(column, "__arrow_c_array__"):
-        schema_capsule, array_capsule = column.__arrow_c_array__()
-        format = _format_of(<ArrowSchema *>PyCapsule_GetPointer(schema_capsule, "arrow_schema"))
-        _put_values(format, <ArrowArray *>PyCapsule_GetPointer(array_capsule, "arrow_array"), found)
-        return format[0] == c'b', bytes(found)
-    capsule = column.__arrow_c_stream__()
-    stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
-    if stream.get_schema(stream, &schema) != 0:
-        raise ValueError(_problem_of(stream))
     try:
-        format = _format_of(&schema)
-        while True:
-            if stream.get_next(stream, &array) != 0:
-                raise ValueError(_problem_of(stream))
-            if array.release == NULL:
-                return format[0] == c'b', bytes(found)
-            try:
-                _put_values(format, &array, found)
-            finally:
-                array.release(&array)
+        open_input(&input, column)
+        format = _format_of(&input.schema)
+        while next_array(&input):
+            _put_values(format, &input.array, found)
+        return format[0] == c'b', bytes(found)
     finally:
-        schema.release(&schema)
-
-
-cdef object _problem_of(ArrowArrayStream *stream):
-    cdef const char *text = stream.get_last_error(stream)
-    return "the stream of the column failed" if text == NULL else (<bytes>text).decode("utf-8", "replace")
+        close_input(&input)
 
 
 def masked(bytes types not None, bytes mask not None):

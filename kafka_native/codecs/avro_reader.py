@@ -112,7 +112,7 @@ class _Compiler:
         """Return the program of a whole plan."""
         self._read(plan, annotation, "")
         for node in self.nodes:
-            if node.code in ("DICT", "INSTANCE"):
+            if node.code in ("DICT", "INSTANCE", "SKIP_RECORD"):
                 node.free_values = sum(self._free_values(part[0]) for part in node.parts)
             elif node.code in ("ARRAY", "SKIP_ARRAY"):
                 node.size = self._min_bytes(node.parts[0][0])

@@ -101,6 +101,8 @@ class ColumnDecoder:
             A record is neither bytes nor None, or the column has another type.
         ValueError
             ``on_error`` is unknown, or the column is malformed.
+        OSError
+            The stream of the column fails.
         """
         if on_error not in ("raise", "null"):
             raise ValueError(f'on_error must be "raise" or "null", not {on_error!r}')

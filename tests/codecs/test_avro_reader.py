@@ -476,6 +476,20 @@ def test_a_bad_record_is_refused_with_its_field(kind: Schema, data: bytes, messa
     assert caught.value.position == 1
 
 
+def test_records_without_bytes_have_a_limit() -> None:
+    """A few records within each other are many records, if each has several of the next one."""
+    inner: dict[str, Any] = record(("n", "null"), name="R0")
+    for level in range(1, 13):
+        others = [(f"f{i}", f"R{level - 1}") for i in range(1, 10)]
+        inner = record(("f0", inner), *others, name=f"R{level}")
+    writer = record(("x", "int"), ("big", inner))
+    for program in (AvroReader(writer), AvroReader(writer, record(("x", "int")))):
+        with pytest.raises(DecodeError, match="more than 1000000 values without bytes") as caught:
+            program.read(b"\x02")
+        assert caught.value.path.startswith("big.f0.f0")
+        assert "[]" not in caught.value.path
+
+
 def test_values_without_bytes_have_a_limit() -> None:
     many = [(f"f{i}", "int", {"default": i}) for i in range(1000)]
     item = record(("x", "int"), name="Item")

@@ -767,6 +767,27 @@ def test_a_small_record_must_not_become_a_huge_column() -> None:
         decoder.decode([b"\x0a\x00" * 20000])
 
 
+@pytest.mark.parametrize(("levels", "is_refused"), [(4, False), (12, True)])
+def test_maps_in_maps_whose_keys_come_again_have_a_limit(levels: int, is_refused: bool) -> None:
+    """The last entry of a key is read again, and so are the maps in it, at each level."""
+    maps = "".join(
+        f"message M{i} {{ map<int32, M{i - 1}> m = 1; }}\n" for i in range(1, levels + 1)
+    )
+    text = f'syntax = "proto3"; message M0 {{ string s = 1; }}\n{maps}'
+    data = delimited(1, b"x" * (1 << 18))
+    for _ in range(levels):
+        data = delimited(1, b"\x08\x01\x12\x00") + delimited(1, b"\x08\x01" + delimited(2, data))
+    decoder = ProtobufDecoder(text, f"M{levels}")
+    if is_refused:
+        with pytest.raises(DecodeError, match="expands to too many bytes"):
+            decoder.decode([data])
+    else:
+        found = pa.array(decoder.decode([data]))[0].as_py()
+        for _ in range(levels):
+            ((_, found),) = found["m"]
+        assert found == {"s": "x" * (1 << 18)}
+
+
 def test_members_of_a_oneof_that_are_cleared_again_and_again_have_a_limit() -> None:
     wide = ("W", [(f"f{i}", i, "int64") for i in range(1, 500)])
     file = file_of("proto3", wide, ("M", [("w", 1, ".p.W"), ("n", 2, "int32")]))

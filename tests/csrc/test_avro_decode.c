@@ -27,6 +27,7 @@ static const struct kn_avro_op OPS[] = {
     {KN_AVRO_NEXT, -1, 0, 4, 0, 0, 0},    {KN_AVRO_DONE, -1, 0, 0, 0, 0, 0},
 };
 static const int32_t TABLE[] = {6, 9};
+static const struct kn_program_data DATA = {TABLE, COUNT(TABLE), 0, NULL};
 
 /* 7, "ab", [1, "c"], in one block with its size */
 static const uint8_t RECORD[] = {14, 2, 4, 'a', 'b', 3, 10, 0, 2, 2, 2, 'c', 0};
@@ -37,8 +38,7 @@ static struct kn_avro_program *load(void)
     struct kn_avro_program *program;
     int32_t bad;
     CHECK_EQ(kn_layout_new(NODES, COUNT(NODES), &layout), KN_OK);
-    CHECK_EQ(kn_avro_program_new(layout, OPS, COUNT(OPS), TABLE, 2, NULL, 0, &program, &bad),
-             KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, OPS, COUNT(OPS), &DATA, &program, &bad), KN_OK);
     kn_layout_unref(layout);
     return program;
 }
@@ -207,7 +207,7 @@ static void test_items_without_bytes_have_a_limit(void)
     int32_t bad;
 
     CHECK_EQ(kn_layout_new(nodes, 2, &layout), KN_OK);
-    CHECK_EQ(kn_avro_program_new(layout, ops, 4, NULL, 0, NULL, 0, &program, &bad), KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, ops, 4, NULL, &program, &bad), KN_OK);
     struct kn_builder *builder = kn_builder_new(layout, NULL, INT32_MAX);
     CHECK_EQ(kn_avro_decode(program, builder, billion, sizeof billion, &problem), KN_ERR_TOO_LARGE);
     CHECK_EQ(kn_avro_decode(program, builder, many, sizeof many, &problem), KN_OK);
@@ -254,8 +254,7 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
             int32_t *fields[] = {&ops[i].code, &ops[i].node, &ops[i].end, &ops[i].arg,
                                  &ops[i].count};
             *fields[k % 5] = VALUES[k / 5];
-            int status = kn_avro_program_new(layout, ops, COUNT(ops), TABLE, 2, NULL, 0, &program,
-                                             &bad);
+            int status = kn_avro_program_new(layout, ops, COUNT(ops), &DATA, &program, &bad);
             refused += status == KN_ERR_INVALID;
             if (status != KN_OK) continue;
             /* What is accepted decodes without touching other memory: ASan watches. */
@@ -292,9 +291,9 @@ static void test_a_body_must_fill_its_own_node(void)
     int32_t bad;
 
     CHECK_EQ(kn_layout_new(nodes, 3, &layout), KN_OK);
-    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, 0, NULL, 0, &program, &bad), KN_ERR_INVALID);
+    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, &program, &bad), KN_ERR_INVALID);
     ops[2].node = 2;
-    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, 0, NULL, 0, &program, &bad), KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, &program, &bad), KN_OK);
     kn_avro_program_unref(program);
     kn_layout_unref(layout);
     check_nothing_lives();

@@ -42,7 +42,7 @@ static void prepare(void)
     int32_t bad;
     CHECK_EQ(kn_layout_new(NODES, 3, &layout), KN_OK);
     CHECK_EQ(kn_layout_new(REASONS, 1, &reasons), KN_OK);
-    CHECK_EQ(kn_avro_program_new(layout, OPS, 4, NULL, 0, NULL, 0, &program, &bad), KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, OPS, 4, NULL, &program, &bad), KN_OK);
     kn_layout_unref(layout);
     for (int i = 0; i < RECORDS; i++) {
         memcpy(bytes[i], (uint8_t[]){0, 0, 0, 0, 5, (uint8_t)(2 * i), 4, 'a', 'b'}, 9);

@@ -3,25 +3,12 @@
 
 #include <stdlib.h>
 
-static long allocations_left = -1; /* before the one that fails; -1: none fails */
-static int failed;
-
-static int fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0) return 0;
-    failed = 1;
-    return 1;
-}
-
-static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
-
-#define malloc test_malloc
-#define calloc test_calloc
+#include "failing_alloc.h"
 #include "../../csrc/codecs/json_program.c"
 #include "../../csrc/codecs/json_decode.c"
 #undef malloc
 #undef calloc
+#undef realloc
 
 #include "base/buffer.h"
 

@@ -3,26 +3,7 @@
 
 #include <stdlib.h>
 
-static long allocations_left = -1; /* allocations before the one that fails; -1: none fails */
-static int failed;
-
-static int fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0) return 0;
-    failed = 1;
-    return 1;
-}
-
-static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
-static void *test_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : realloc(memory, size);
-}
-
-#define malloc test_malloc
-#define calloc test_calloc
-#define realloc test_realloc
+#include "failing_alloc.h"
 #include "../../csrc/base/buffer.c"
 #include "../../csrc/codecs/protobuf_decode.c"
 #undef malloc
@@ -83,7 +64,7 @@ static int load(struct kn_protobuf_program **program)
     int32_t bad;
     CHECK_EQ(kn_layout_new(NODES, COUNT(NODES), &layout), KN_OK);
     int status = kn_protobuf_program_new(layout, OPS, COUNT(OPS), MESSAGES, COUNT(MESSAGES), NULL,
-                                         0, NULL, 0, program, &bad);
+                                         program, &bad);
     kn_layout_unref(layout);
     return status;
 }
@@ -259,7 +240,7 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
             if (i >= COUNT(OPS) && k % 10 > 2) continue;
             fields[k % 10] = VALUES[k / 10];
             int status = kn_protobuf_program_new(layout, ops, COUNT(ops), messages, COUNT(messages),
-                                                 NULL, 0, NULL, 0, &program, &bad);
+                                                 NULL, &program, &bad);
             refused += status == KN_ERR_INVALID;
             if (status != KN_OK) continue;
             /* What is accepted decodes without touching other memory: ASan watches. */

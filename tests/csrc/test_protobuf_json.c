@@ -4,26 +4,10 @@
 #include <locale.h>
 #include <stdlib.h>
 
-static long allocations_left = -1; /* allocations before the one that fails; -1: none fails */
-static int failed;
-
-static int fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0) return 0;
-    failed = 1;
-    return 1;
-}
-
-static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-static void *test_realloc(void *memory, size_t size)
-{
-    return fails() ? NULL : realloc(memory, size);
-}
-
-#define malloc test_malloc
-#define realloc test_realloc
+#include "failing_alloc.h"
 #include "../../csrc/codecs/protobuf_json.c"
 #undef malloc
+#undef calloc
 #undef realloc
 
 /* {"b": 2.5, "a": {"x": true}}; the struct of "a" comes in two pieces, and "b" comes twice */

@@ -3,29 +3,13 @@
 
 #include <stdlib.h>
 
-static long allocations_left = -1; /* before the one that fails; -1: none fails */
-static int failed;
-
-static int fails(void)
-{
-    if (allocations_left < 0 || allocations_left-- > 0) return 0;
-    failed = 1;
-    allocations_left = -1;
-    return 1;
-}
-
-static void *test_malloc(size_t size) { return fails() ? NULL : malloc(size); }
-static void *test_calloc(size_t count, size_t size) { return fails() ? NULL : calloc(count, size); }
-
-#define malloc test_malloc
-#define calloc test_calloc
+#include "failing_alloc.h"
 #include "../../csrc/base/buffer.c"
 #include "../../csrc/codecs/nested.c"
-#define copy_of program_copy_of
 #include "../../csrc/codecs/encode_program.c"
-#undef copy_of
 #undef malloc
 #undef calloc
+#undef realloc
 
 #include "codecs/record_encode.h"
 
@@ -143,9 +127,9 @@ static struct kn_nested_type *make_type(void)
 static int load(struct kn_nested_type *type, const struct kn_encode_op *ops,
                 struct kn_encode_program **program)
 {
+    static const struct kn_program_data DATA = {TABLE, COUNT(TABLE), COUNT(CONSTANTS), CONSTANTS};
     int32_t bad;
-    return kn_encode_program_new(type, ops, COUNT(OPS), TABLE, COUNT(TABLE), CONSTANTS,
-                                 COUNT(CONSTANTS), program, &bad);
+    return kn_encode_program_new(type, ops, COUNT(OPS), &DATA, program, &bad);
 }
 
 static void check_nothing_lives(void)
@@ -310,6 +294,36 @@ static void test_hostile_arrays_are_refused(void)
     check_nothing_lives();
 }
 
+/* The child of a fixed-size list would need more than 2^63 items. UBSan watches. */
+static void test_a_list_with_too_many_items_is_refused(void)
+{
+    static const struct kn_nested_node nodes[] = {
+        {.kind = KN_NESTED_FIXED_LIST, .width = KN_NESTED_WIDTH_MAX, .child_count = 1},
+        {.kind = KN_NESTED_NONE},
+    };
+    struct ArrowArray item = {.release = release}, *children[] = {&item};
+    const void *buffers[] = {NULL};
+    struct ArrowArray list = {.length = 1,
+                              .offset = (int64_t)1 << 44,
+                              .n_buffers = 1,
+                              .n_children = 1,
+                              .buffers = buffers,
+                              .children = children,
+                              .release = release};
+    struct kn_nested_column columns[COUNT(nodes)];
+    struct kn_arrow_problem problem;
+    struct kn_nested_type *type;
+    CHECK_EQ(kn_nested_type_new(nodes, COUNT(nodes), &type), KN_OK);
+    struct kn_nested nested = {type, columns};
+    CHECK_EQ(kn_nested_bind(&nested, &list, 0, 1, &problem), KN_ERR_INVALID);
+    CHECK(!strcmp(problem.text, "an impossible length or offset"));
+    list.offset = 0;
+    item.length = KN_NESTED_WIDTH_MAX;
+    CHECK_EQ(kn_nested_bind(&nested, &list, 0, 1, &problem), KN_OK);
+    kn_nested_type_unref(type);
+    check_nothing_lives();
+}
+
 /* Any other value of any field is refused, or harmless: ASan watches. */
 static int32_t refused_changes(const struct kn_encode_op *wanted)
 {
@@ -408,6 +422,7 @@ int main(void)
     RUN(test_rows_become_messages);
     RUN(test_a_full_column_keeps_the_records_before);
     RUN(test_hostile_arrays_are_refused);
+    RUN(test_a_list_with_too_many_items_is_refused);
     RUN(test_programs_that_would_read_elsewhere_are_refused);
     RUN(test_types_that_are_no_tree_are_refused);
     RUN(test_each_failed_allocation_is_reported_and_leaks_nothing);

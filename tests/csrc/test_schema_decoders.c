@@ -37,7 +37,7 @@ static void begin(enum kn_framing framing, bool is_key)
     int32_t bad;
     CHECK_EQ(kn_layout_new(NODES, COUNT(NODES), &layout), KN_OK);
     CHECK_EQ(kn_layout_new(REASONS, 1, &reasons), KN_OK);
-    CHECK_EQ(kn_avro_program_new(layout, OPS, COUNT(OPS), NULL, 0, NULL, 0, &program, &bad), KN_OK);
+    CHECK_EQ(kn_avro_program_new(layout, OPS, COUNT(OPS), NULL, &program, &bad), KN_OK);
     kn_layout_unref(layout);
     builder = kn_builder_new(program->layout, NULL, INT32_MAX);
     kn_schema_decoders_init(&decoders, framing, is_key);

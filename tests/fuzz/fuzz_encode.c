@@ -197,8 +197,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     }
     const uint8_t *constants = kn_span_take(&span, counts[3]);
     if (!span.failed) {
-        int status = kn_encode_program_new(type, ops, counts[1], table, counts[2], constants,
-                                           counts[3], &program, &bad);
+        struct kn_program_data parts = {table, counts[2], counts[3], constants};
+        int status = kn_encode_program_new(type, ops, counts[1], &parts, &program, &bad);
         FUZZ_CHECK(status == KN_OK || status == KN_ERR_INVALID);
         if (status == KN_OK) {
             struct source source = {.span = span, .nodes = type->nodes};

@@ -68,8 +68,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     }
     const uint8_t *constants = kn_span_take(&span, counts[4]);
     if (!span.failed) {
-        int status = kn_protobuf_program_new(layout, ops, counts[1], messages, counts[2], table,
-                                             counts[3], constants, counts[4], &program, &bad);
+        struct kn_program_data parts = {table, counts[3], counts[4], constants};
+        int status = kn_protobuf_program_new(layout, ops, counts[1], messages, counts[2], &parts,
+                                             &program, &bad);
         FUZZ_CHECK(status == KN_OK || status == KN_ERR_INVALID);
         if (status == KN_OK) decode(program, span);
         if (status == KN_OK) kn_protobuf_program_unref(program);

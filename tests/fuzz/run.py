@@ -8,7 +8,8 @@ With clang, libFuzzer drives them. Otherwise gcc builds them, and driver.c drive
 
 Seeds are in tests/fuzz/corpus/TARGET. A run stores its new inputs in build/fuzz/corpus, never in
 the repository. You add a finding to the seeds by hand, together with its fix. Each run appends a
-line to build/fuzz/ledger.jsonl; --totals sums them up.
+line to build/fuzz/ledger.jsonl; --totals sums them up. Ctrl+C or SIGTERM ends the current target
+with its figures.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from __future__ import annotations
 import argparse
 import collections
 import contextlib
+import fcntl
 import importlib.util
 import io
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "fuzz"
@@ -63,6 +68,8 @@ C_STANDARD = "-std=gnu11"
 SANITIZERS = "address,undefined"
 # With these an execution is short, although a record may expand up to a limit.
 LIMITS = ("-DKN_EXPANSION_MAX_BYTES=65536LL", "-DKN_AVRO_EMPTY_ITEMS_MAX=256")
+STOP_SIGNALS = signal.SIGINT, signal.SIGTERM
+STOPPED_STATUSES = 0, 72  # of driver.c and of libFuzzer, if a signal ends them
 
 
 @dataclass(frozen=True)
@@ -124,10 +131,25 @@ def is_stale(target: Path, inputs: list[Path]) -> bool:
     )
 
 
+@contextlib.contextmanager
+def build_lock() -> Iterator[None]:
+    """Wait until no other run builds. Runs share a folder, so only one may build at a time."""
+    BUILD.mkdir(parents=True, exist_ok=True)
+    with (BUILD / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def build(name: str, tools: Toolchain) -> Path:
     """Build the target's program if one of its inputs has changed. Targets share the objects of
     csrc.
     """
+    with build_lock():
+        return build_alone(name, tools)
+
+
+def build_alone(name: str, tools: Toolchain) -> Path:
+    """As `build()`, for a caller that has the lock."""
     source, defines = TARGETS[name]
     defines = dict(defines)
     without = defines.pop("WITHOUT", "")
@@ -186,8 +208,57 @@ def commit() -> str:
     return done.stdout.strip() or "unknown"
 
 
-def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> tuple[int, bool]:
-    """Run one target. Return the number of executions, and whether there was no finding."""
+class StoppableProgram:
+    """Runs a program. SIGINT and SIGTERM are passed on to it, so that it ends with its figures."""
+
+    def __init__(self, command: list[str]) -> None:
+        self.command = command
+        self.returncode = 0
+        self.stderr = ""
+        self.stopped_by = 0
+        """The signal that has ended the program, or 0."""
+        self._running: subprocess.Popen[str] | None = None
+
+    def run(self) -> None:
+        """Run the program to its end. Call it in the main thread."""
+        before = [(each, signal.signal(each, self._stop)) for each in STOP_SIGNALS]
+        try:
+            # In a session of its own, the program gets no Ctrl+C from the terminal.
+            self._running = subprocess.Popen(
+                self.command,
+                cwd=ROOT,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+            if self.stopped_by:
+                self._running.terminate()
+            _, self.stderr = self._running.communicate()
+            self.returncode = self._running.returncode
+        finally:
+            for each, handler in before:
+                signal.signal(each, handler)
+
+    def _stop(self, signal_number: int, frame: FrameType | None) -> None:
+        self.stopped_by = signal_number
+        if self._running is not None:
+            self._running.terminate()
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of a target has found."""
+
+    executions: int
+    is_clean: bool
+    stopped_by: int = 0
+    """The signal that has ended the run, or 0."""
+
+
+def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> Result:
+    """Run one target, and append the result to the ledger."""
     binary = build(name, tools)
     corpus = BUILD / tools.name / "corpus" / name
     corpus.mkdir(parents=True, exist_ok=True)
@@ -208,14 +279,17 @@ def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> tupl
     if seeds.is_dir():
         command.append(str(seeds))
     started = time.monotonic()
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, errors="replace", check=False
-    )
-    match = re.search(r"number_of_executed_units: (\d+)", done.stderr)
+    program = StoppableProgram(command)
+    program.run()
+    match = re.search(r"number_of_executed_units: (\d+)", program.stderr)
     executed = int(match[1]) if match else 0
-    clean = done.returncode == 0 and executed > 0
+    if program.stopped_by:
+        # A program that had no time for its signal handlers ends by the signal.
+        clean = program.returncode in (*STOPPED_STATUSES, -signal.SIGTERM)
+    else:
+        clean = program.returncode == 0 and executed > 0
     if not clean:
-        sys.stderr.write(done.stderr[-8000:])
+        sys.stderr.write(program.stderr[-8000:])
     entry = {
         "target": name,
         "driver": tools.name,
@@ -227,7 +301,7 @@ def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> tupl
     }
     with LEDGER.open("a") as ledger:
         ledger.write(json.dumps(entry) + "\n")
-    return executed, clean
+    return Result(executed, clean, program.stopped_by)
 
 
 def totals() -> int:
@@ -275,13 +349,15 @@ def main() -> int:
     failed = False
     for name in options.targets or TARGETS:
         seed = options.seed or int.from_bytes(os.urandom(3), "big") or 1
-        executed, clean = run(name, options.runs, options.seconds, seed, tools)
+        result = run(name, options.runs, options.seconds, seed, tools)
         print(
-            f"{name:12} {executed:>12,} executions, "
-            f"{'clean' if clean else 'FINDING: see build/fuzz/findings'}",
+            f"{name:12} {result.executions:>12,} executions, "
+            f"{'clean' if result.is_clean else 'FINDING: see build/fuzz/findings'}",
             flush=True,
         )
-        failed = failed or not clean
+        failed = failed or not result.is_clean
+        if result.stopped_by:
+            return 1 if failed else 128 + result.stopped_by
     return 1 if failed else 0
 
 

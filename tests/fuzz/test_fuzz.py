@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
-import re
+import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -50,6 +52,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 """
+# Runs a program that is built already as the target "span".
+STOPPABLE = """
+import importlib.util, pathlib, sys
+source, folder, program, toolchain = sys.argv[1:]
+spec = importlib.util.spec_from_file_location("kn_fuzz_run", source)
+runner = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(runner)
+runner.BUILD = pathlib.Path(folder)
+runner.LEDGER = runner.BUILD / "ledger.jsonl"
+runner.build = lambda name, tools: pathlib.Path(program)
+sys.argv = [source, "--runs", "1000000000000", "--toolchain", toolchain, "span", "header"]
+sys.exit(runner.main())
+"""
 BUGS = {
     "overflow": ("return data[size];", "heap-buffer-overflow"),
     "undefined": ("return 1 << (int)(size + 40);", "shift exponent"),
@@ -73,22 +88,23 @@ def tools(request: pytest.FixtureRequest) -> Any:
 def test_target_runs_without_a_finding(
     tools: Any, target: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    executed, clean = RUNNER.run(target, RUNS, 0, seed=1, tools=tools)
-    assert clean, capfd.readouterr().err
-    assert executed >= RUNS
+    result = RUNNER.run(target, RUNS, 0, seed=1, tools=tools)
+    assert result.is_clean, capfd.readouterr().err
+    assert result.executions >= RUNS
 
 
-def planted(statement: str, folder: Path) -> Path:
-    """Return a target with a bug, and the driver for gcc."""
-    tools = RUNNER.toolchain("gcc")
+def planted(statement: str, folder: Path, tools: Any = None) -> Path:
+    """Return a target with a bug, and its driver."""
+    tools = tools or RUNNER.toolchain("gcc")
     source = folder / "planted.c"
     source.write_text(PLANTED % statement)
     flags = ["-g", "-fno-sanitize-recover=undefined"]
+    drivers = [] if tools.driver is None else [tools.driver]
     RUNNER.compile_all(tools.compiler, [*flags, *tools.flags], [source], folder)
-    RUNNER.compile_all(tools.compiler, [*flags, *tools.link_flags], [tools.driver], folder)
+    RUNNER.compile_all(tools.compiler, [*flags, *tools.link_flags], drivers, folder)
     program = folder / "planted"
-    objects = map(str, folder.glob("*.o"))
-    subprocess.run([tools.compiler, *tools.link_flags, *objects, "-o", str(program)], check=True)
+    linked = [*(tools.link_flags or tools.flags), *map(str, folder.glob("*.o"))]
+    subprocess.run([tools.compiler, *linked, "-o", str(program)], check=True)
     return program
 
 
@@ -118,19 +134,41 @@ def test_the_driver_finds_a_bug_and_stores_its_input(bug: str, tmp_path: Path) -
     assert again.returncode != 0
 
 
-def test_a_stopped_run_ends_with_its_figures(tmp_path: Path) -> None:
-    program = planted("return 0;", tmp_path)
-    corpus = tmp_path / "corpus"
-    corpus.mkdir()
-    command = [str(program), str(corpus), "-runs=1000000000000", "-seed=5"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as running:
-        wait_for(lambda: any(corpus.iterdir()), "no input was kept")
-        running.terminate()
-        _, said = running.communicate()
-    assert running.returncode == 0
-    executed = re.search(r"number_of_executed_units: (\d+)", said)
-    assert executed is not None
-    assert int(executed[1]) > 0
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM], ids=lambda each: each.name)
+def test_a_stopped_run_keeps_its_figures(tools: Any, stop: signal.Signals, tmp_path: Path) -> None:
+    program = planted("return 0;", tmp_path, tools)
+    build = tmp_path / "build"
+    build.mkdir()
+    corpus = build / tools.name / "corpus" / "span"
+    command = [sys.executable, "-c", STOPPABLE, str(HERE / "run.py"), str(build), str(program)]
+    with subprocess.Popen([*command, tools.name], stdout=subprocess.PIPE, text=True) as running:
+        wait_for(lambda: corpus.exists() and any(corpus.iterdir()), "no input was kept")
+        running.send_signal(stop)
+        said, _ = running.communicate()
+    (line,) = (build / "ledger.jsonl").read_text().splitlines()
+    entry = json.loads(line)
+    assert (entry["target"], entry["clean"]) == ("span", True)
+    assert entry["executions"] > 0
+    assert f"{entry['executions']:,} executions, clean" in said
+    assert "header" not in said
+    assert running.returncode == 128 + stop
+
+
+def test_one_run_builds_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def try_to_lock() -> None:
+        with (tmp_path / "lock").open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def compile_all(*_: object) -> None:
+        with pytest.raises(BlockingIOError):
+            try_to_lock()
+        raise NotImplementedError("checked")
+
+    monkeypatch.setattr(RUNNER, "BUILD", tmp_path)
+    monkeypatch.setattr(RUNNER, "compile_all", compile_all)
+    with pytest.raises(NotImplementedError, match="checked"):
+        RUNNER.build("span", RUNNER.toolchain("gcc"))
+    try_to_lock()
 
 
 def test_every_target_has_seeds_and_the_corpus_is_small() -> None:
