@@ -9,7 +9,7 @@ from kafka_native._native.primitives import uvarint_decode
 from kafka_native.codecs.codec import Codec, FoundSchema, Registry, indexes_of
 from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, TimeUnit
+from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, Recursive, TimeUnit
 
 __all__ = ["Protobuf"]
 
@@ -37,7 +37,7 @@ class Protobuf(Codec):
         The full name of the message type, if the schema has several. Default: the first one.
     fields : sequence of str, optional
         Only these fields, as in `ProtobufDecoder`.
-    enums, time_unit : str
+    enums, time_unit, recursive : str
         As in `ProtobufDecoder`.
 
     Raises
@@ -64,6 +64,7 @@ class Protobuf(Codec):
         fields: Iterable[str] | None = None,
         enums: Names = "names",
         time_unit: TimeUnit = "ns",
+        recursive: Recursive = "raise",
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
@@ -72,6 +73,7 @@ class Protobuf(Codec):
         self._fields = None if fields is None else list(fields)
         self._enums: Names = enums
         self._time_unit: TimeUnit = time_unit
+        self._recursive: Recursive = recursive
 
     def _result_decoder(self, result: FoundSchema) -> ColumnDecoder:
         return ProtobufDecoder(
@@ -79,6 +81,7 @@ class Protobuf(Codec):
             fields=self._fields,
             enums=self._enums,
             time_unit=self._time_unit,
+            recursive=self._recursive,
         )
 
     def _decoder_for(
