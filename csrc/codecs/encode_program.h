@@ -25,6 +25,9 @@
  * - DICTIONARY: the body reads the values.
  * - UNION: two table entries for each of `count` type ids from `arg`: the first instruction of its
  *   branch (-1: there is no such id) and the child. Each branch ends with a LEAVE to the union's end.
+ * - CHOICE: a union as a struct, of whose `count` children one isn't null. The table and the branches
+ *   are those of UNION, each with its child; the entry of the struct itself has the branch for a row
+ *   without a child.
  * - DONE is the last one.
  * For Avro:
  * - MULTIPLY, DIVIDE: the signed number times or by `arg`, exactly; `count` as for LONG.
@@ -78,6 +81,7 @@
     X(CLOSE)                                                                                       \
     X(UNLESS_EMPTY)                                                                                \
     X(ONE_OF)                                                                                      \
+    X(CHOICE)                                                                                      \
     X(DONE)
 
 #define KN_ENCODE_OP_CODE(name) KN_ENCODE_##name,

@@ -568,6 +568,29 @@ static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int
     return to;
 }
 
+static uint8_t *begin_choice(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                             uint8_t *to)
+{
+    const struct kn_encode_op *at = *op;
+    const int32_t *entry = run->program->table + at->arg, *last = entry + 2 * at->count;
+    int32_t first = -1, empty = -1;
+    bool is_null = kn_nested_is_null(run->columns, at->node, *index);
+    for (; entry < last; entry += 2) {
+        if (entry[1] == at->node) {
+            empty = entry[0];
+        } else if (!is_null && !kn_nested_is_null(run->columns, entry[1], *index)) {
+            if (first >= 0) return refuse(run, "more than one field of the union's struct is set");
+            first = entry[0];
+        }
+    }
+    if (first < 0) first = empty;
+    if (first < 0 && is_null) return refuse_null(run);
+    if (first < 0) return refuse(run, "no field of the union's struct is set");
+    push(run, at, index, *index);
+    *op = run->program->ops + first - 1;
+    return to;
+}
+
 static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op, int64_t *index,
                                  uint8_t *to)
 {
@@ -651,6 +674,7 @@ static const struct kn_encode_op *execute(struct run *run, int64_t index, uint8_
         case KN_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
         case KN_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
         case KN_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
+        case KN_ENCODE_CHOICE: to = begin_choice(run, &op, &index, to); break;
         case KN_ENCODE_LEAVE:
             index = run->frames[--run->frame_count].index;
             op = run->program->ops + op->end - 1;

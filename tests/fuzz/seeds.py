@@ -324,6 +324,11 @@ def column(format: str, *children: object, values: object = None) -> object:
     return format, "", 2, children, values, None
 
 
+def rename(column: Any, name: str) -> object:
+    """Return a column with another name."""
+    return column[0], name, *column[2:]
+
+
 # name: types, the columns for them
 AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
     "numbers": (
@@ -347,6 +352,10 @@ AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
     "unions": (
         [["null", "int", "string"], ["int", "string"]],
         [column("+ud:0,1", column("i"), column("u")), column("+us:2,1", column("u"), column("i"))],
+    ),
+    "choice": (
+        [["null", "int", "string"]],
+        [column("+s", rename(column("i"), "int"), rename(column("u"), "string"))],
     ),
     "nulls": ([{"type": "array", "items": "null"}], [column("+l", column("n"))]),
     "logical": (
@@ -408,7 +417,8 @@ def protobuf_message() -> Any:
 
 def array_bytes(node: ArrowType, length: int) -> bytes:
     """Return an array in the form of fuzz_encode.c: every item is valid and of some value."""
-    validity = b"\0" if node.name == "right" else b"\xff"  # of a oneof, only "left" is set
+    # Of a oneof only "left" is set, of a union's struct only "int".
+    validity = b"\0" if node.name in ("right", "string") else b"\xff"
     head = bytes([length, 0, 255]) + validity * ((length + 7) // 8)
     children = (node.values,) if node.values is not None else node.children
     kind, width = node.kind, node.width
