@@ -325,6 +325,13 @@ class ProtobufEncoder(ColumnEncoder):
         self._descriptor = message_of(schema, message, references)
         self._ignore_extra = ignore_extra
 
+    @property
+    def message_indexes(self) -> list[int]:
+        """The position of the message in its file, for the framing of a registry."""
+        from kafka_native.codecs.protobuf_descriptors import indexes_of
+
+        return indexes_of(self._descriptor)
+
     def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:
         compiler = Compiler(self._ignore_extra)
         return compiler.compile(self._descriptor, column), compiler.paths
