@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/copy.h"
+#include "codecs/protobuf_json.h"
 
 #define CHECK_DEPTH_MAX 256
 
@@ -112,6 +113,8 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_BYTES:
     case KN_ENCODE_TEXT:
     case KN_ENCODE_UUID: return is_bytes(node);
+    case KN_ENCODE_STRUCT_FROM_JSON:
+        return is_bytes(node) && op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT;
     case KN_ENCODE_FIXED:
         *writes = op->arg > 0;
         return is_bytes(node) && op->arg >= 0 && op->arg <= KN_NESTED_WIDTH_MAX;

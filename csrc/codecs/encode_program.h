@@ -44,6 +44,7 @@
  * - ENUM_NUMBER: as ENUM, but a varint.
  * - TIMESTAMP, TIME_SPAN: the messages Timestamp and Duration with their size, from an int64 with
  *   `arg` ticks a second.
+ * - STRUCT_FROM_JSON: JSON text as a message with its size; `arg` is an enum kn_protobuf_json_kind.
  * - DELIMITED: the bytes of the body, after their size. The body ends with CLOSE.
  * - UNLESS_EMPTY: on at `end` if the item is zero, false, or has no bytes or items.
  * - ONE_OF: refuses a row if more than one of `count` nodes, table entries from `arg`, isn't null. */
@@ -82,6 +83,7 @@
     X(UNLESS_EMPTY)                                                                                \
     X(ONE_OF)                                                                                      \
     X(CHOICE)                                                                                      \
+    X(STRUCT_FROM_JSON)                                                                            \
     X(DONE)
 
 #define KN_ENCODE_OP_CODE(name) KN_ENCODE_##name,

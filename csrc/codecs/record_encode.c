@@ -8,6 +8,7 @@
 #include "base/endian.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
 
 #define UUID_TEXT_BYTES 36
@@ -281,6 +282,24 @@ static uint8_t *put_bytes(struct run *run, const struct kn_encode_op *op, int64_
         to = op->arg ? kn_uvarint_put(to, (uint64_t)size) : kn_varint_put(to, size);
     if (size) memcpy(to, from, (size_t)size);
     return to + size;
+}
+
+static uint8_t *put_struct(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    struct kn_built *records = &run->builder->columns[0];
+    int64_t before = records->bytes_used, size;
+    const uint8_t *text = bytes_of(run, op, index, &size);
+    const char *problem = NULL;
+    if (!text) return NULL;
+    records->bytes_used = to - records->bytes;
+    int status = kn_protobuf_struct_put(run->builder, records, (enum kn_protobuf_json_kind)op->arg,
+                                        text, size, &problem);
+    to = records->bytes + records->bytes_used;
+    records->bytes_used = before;
+    run->limit = records->bytes + records->bytes_room;
+    if (status == KN_OK) return to;
+    return fail(run, status, problem ? problem : "there is no more room");
 }
 
 static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
@@ -629,6 +648,7 @@ static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op,
     case KN_ENCODE_UUID:
     case KN_ENCODE_FIXED: return put_bytes(run, op, index, to);
     case KN_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
+    case KN_ENCODE_STRUCT_FROM_JSON: return put_struct(run, op, index, to);
     case KN_ENCODE_ENUM:
     case KN_ENCODE_ENUM_NUMBER: return put_symbol(run, op, index, to);
     case KN_ENCODE_VARINT:

@@ -355,7 +355,7 @@ static int32_t refused_changes(const struct kn_encode_op *wanted)
 {
     static const int32_t VALUES[] = {-2, -1, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
                                      10, 11, 12, 13, 14, 15, 16, 17, 20, 22, 23, 24,
-                                     25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 99};
+                                     25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 99};
     struct kn_nested_type *type = make_type();
     int32_t refused = 0;
     for (int32_t i = 0; i < COUNT(OPS); i++) {

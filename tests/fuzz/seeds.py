@@ -16,7 +16,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from google.protobuf import duration_pb2, timestamp_pb2, type_pb2, wrappers_pb2  # noqa: E402
+from google.protobuf import (  # noqa: E402
+    duration_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field  # noqa: E402
 from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: E402
 from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
@@ -392,14 +398,16 @@ PROTOBUF_FIELDS = [
     ("left", 5, "", column("i")),
     ("right", 12, "", column("vz")),
     ("wrapped", 11, ".google.protobuf.Int64Value", column("l")),
+    ("json", 11, ".google.protobuf.Value", column("u")),
 ]
+JSON_VALUE = b'[1,{"a":"\\u0041"},-2.5e1,null,true]'
 
 
 def protobuf_message() -> Any:
     """Return the descriptor of a message with these fields and a oneof."""
     file = FileDescriptorProto(name="seeds.proto", syntax="proto3")
     pool = DescriptorPool()
-    for module in (timestamp_pb2, duration_pb2, wrappers_pb2):
+    for module in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
         file.dependency.append(module.DESCRIPTOR.name)
     file.enum_type.add(name="Kind").value.add(name="A", number=0)
@@ -435,6 +443,9 @@ def array_bytes(node: ArrowType, length: int) -> bytes:
         "sparse_union": bytes([1] * length),
         "dictionary": bytes(length),
     }
+    if node.name == "json":
+        text = JSON_VALUE.ljust(128)
+        own["bytes32"] = text + bytes([0, len(JSON_VALUE)] + [0] * (length - 1))
     parts = [array_bytes(child, items) for child in children]
     return head + own.get(kind or "", b"") + b"".join(parts)
 
