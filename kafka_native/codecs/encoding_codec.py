@@ -31,6 +31,8 @@ class EncodeOptions:
         Leave out columns that the schema has no field for.
     schema_id : int, optional
         Encode with the schema of this id, which the subject must have.
+    guid_header : bool
+        Write the schema's GUID to a header, and no id before the record.
     """
 
     auto_register: bool
@@ -38,6 +40,7 @@ class EncodeOptions:
     use_latest_version: bool
     ignore_extra: bool
     schema_id: int | None = None
+    guid_header: bool = False
 
     @property
     def is_from_registry(self) -> bool:
@@ -49,6 +52,8 @@ class EncodeOptions:
 
         :raises ValueError: Two options choose the schema, or one needs a registry.
         """
+        if self.guid_header and registry is None:
+            raise ValueError("guid_header needs a schema registry")
         if not self.is_from_registry:
             return
         name = "use_latest_version" if self.use_latest_version else "schema_id"
@@ -154,13 +159,28 @@ class EncodingCodec(Codec):
         made = self._column_encoder(self._found(subject, schema))
         made.program_for(column_type)
         if self._registry is not None:
-            from kafka_native.schema_registry.schema_ids import SchemaId
-
             registered = registered or self._registered(subject, schema)
-            indexes = self._message_indexes(made)
-            schema_id = SchemaId(self.schema_type, registered.schema_id, None, indexes)
-            made.prefix = schema_id.id_to_bytes()
+            self._add_framing(made, subject, registered)
         return made
+
+    def _add_framing(self, encoder: ColumnEncoder, subject: str, registered: Any) -> None:
+        """Set the prefix or the header of an encoder, which name a registered schema.
+
+        :raises SchemaError: It has no GUID for the header.
+        """
+        from kafka_native.schema_registry.schema_ids import SchemaId
+
+        indexes = self._message_indexes(encoder)
+        found = SchemaId(self.schema_type, registered.schema_id, registered.guid, indexes)
+        if not self._options.guid_header:
+            encoder.prefix = found.id_to_bytes()
+        elif found.guid is not None:
+            encoder.header = found.guid_to_bytes()
+        else:
+            raise SchemaError(
+                f"subject {subject}: the registry returns no GUID, which guid_header needs: "
+                "its version must be 8.0 or newer"
+            )
 
     def _chosen(self, subject: str) -> tuple[Any, Any]:
         """Return the schema that an option chooses, and how it is registered."""
