@@ -6,6 +6,7 @@
 
 #include "base/copy.h"
 #include "codecs/json_output.h"
+#include "codecs/protobuf_json.h"
 #include "codecs/shortest_number.h"
 
 #define CHECK_DEPTH_MAX 256
@@ -148,6 +149,8 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_BYTES:
     case KN_ENCODE_TEXT:
     case KN_ENCODE_UUID: return is_bytes(node);
+    case KN_ENCODE_STRUCT_FROM_JSON:
+        return is_bytes(node) && op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT;
     case KN_ENCODE_FIXED:
         *writes = op->arg > 0;
         return is_bytes(node) && op->arg >= 0 && op->arg <= KN_NESTED_WIDTH_MAX;
@@ -226,10 +229,34 @@ static bool check_union(struct check *check, int32_t at, bool *writes)
     return 1;
 }
 
+static bool check_choice(struct check *check, int32_t at, bool *writes)
+{
+    const struct kn_encode_program *program = check->program;
+    const struct kn_encode_op *op = &program->ops[at];
+    int32_t root = check->nodes[op->node].root, from = at + 1, leave;
+    bool branch_writes;
+
+    if (check->nodes[op->node].kind != KN_NESTED_STRUCT || op->count < 1) return 0;
+    if (!is_within(op->arg, op->count, 2, program->table_count)) return 0;
+    *writes = 1;
+    for (int32_t i = 0; i < op->count; i++) {
+        int32_t first = program->table[op->arg + 2 * i];
+        int32_t child = program->table[op->arg + 2 * i + 1];
+        if (first < from || first >= op->end) return 0;
+        if (child < 0 || child >= program->type->node_count) return 0;
+        if (check->nodes[child].root != root) return 0;
+        if (!check_inner(check, first, op->end, root, &branch_writes, &leave)) return 0;
+        if (program->ops[leave].end != op->end) return 0;
+        *writes = *writes && branch_writes;
+        from = leave + 1;
+    }
+    return 1;
+}
+
 static bool has_body(int32_t code)
 {
     return code == KN_ENCODE_ARRAY || code == KN_ENCODE_NULLABLE || code == KN_ENCODE_UNION ||
-           code == KN_ENCODE_DICTIONARY || code == KN_ENCODE_REPEATED ||
+           code == KN_ENCODE_CHOICE || code == KN_ENCODE_DICTIONARY || code == KN_ENCODE_REPEATED ||
            code == KN_ENCODE_DELIMITED || code == KN_ENCODE_UNLESS_EMPTY;
 }
 
@@ -272,6 +299,7 @@ static bool check_op(struct check *check, int32_t at, int32_t limit, int32_t roo
     case KN_ENCODE_REPEATED: return check_array(check, at, writes);
     case KN_ENCODE_DICTIONARY: return check_dictionary(check, at, writes);
     case KN_ENCODE_UNION: return check_union(check, at, writes);
+    case KN_ENCODE_CHOICE: return check_choice(check, at, writes);
     default: return check_same_group(check, at, root, writes);
     }
 }

@@ -26,6 +26,9 @@
  * - DICTIONARY: the body reads the values.
  * - UNION: two table entries for each of `count` type ids from `arg`: the first instruction of its
  *   branch (-1: there is no such id) and the child. Each branch ends with a LEAVE to the union's end.
+ * - CHOICE: a union as a struct, of whose `count` children one isn't null. The table and the branches
+ *   are those of UNION, each with its child; the entry of the struct itself has the branch for a row
+ *   without a child.
  * - DONE is the last one.
  * For Avro:
  * - MULTIPLY, DIVIDE: the signed number times or by `arg`, exactly; `count` as for LONG.
@@ -42,6 +45,7 @@
  * - ENUM_NUMBER: as ENUM, but a varint.
  * - TIMESTAMP, TIME_SPAN: the messages Timestamp and Duration with their size, from an int64 with
  *   `arg` ticks a second.
+ * - STRUCT_FROM_JSON: JSON text as a message with its size; `arg` is an enum kn_protobuf_json_kind.
  * - DELIMITED: the bytes of the body, after their size. The body ends with CLOSE.
  * - UNLESS_EMPTY: on at `end` if the item is zero, false, or has no bytes or items.
  * - ONE_OF: refuses a row if more than one of `count` nodes, table entries from `arg`, isn't null.
@@ -91,6 +95,8 @@
     X(CLOSE)                                                                                       \
     X(UNLESS_EMPTY)                                                                                \
     X(ONE_OF)                                                                                      \
+    X(CHOICE)                                                                                      \
+    X(STRUCT_FROM_JSON)                                                                            \
     X(JSON_BOOLEAN)                                                                                \
     X(JSON_INTEGER)                                                                                \
     X(JSON_MULTIPLY)                                                                               \

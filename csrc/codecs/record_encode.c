@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "base/varint.h"
 #include "codecs/json_output.h"
+#include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
 
 #define UUID_TEXT_BYTES 36
@@ -293,6 +294,24 @@ static uint8_t *put_bytes(struct run *run, const struct kn_encode_op *op, int64_
         to = op->arg ? kn_uvarint_put(to, (uint64_t)size) : kn_varint_put(to, size);
     if (size) memcpy(to, from, (size_t)size);
     return to + size;
+}
+
+static uint8_t *put_struct(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    struct kn_built *records = &run->builder->columns[0];
+    int64_t before = records->bytes_used, size;
+    const uint8_t *text = bytes_of(run, op, index, &size);
+    const char *problem = NULL;
+    if (!text) return NULL;
+    records->bytes_used = to - records->bytes;
+    int status = kn_protobuf_struct_put(run->builder, records, (enum kn_protobuf_json_kind)op->arg,
+                                        text, size, &problem);
+    to = records->bytes + records->bytes_used;
+    records->bytes_used = before;
+    run->limit = records->bytes + records->bytes_room;
+    if (status == KN_OK) return to;
+    return fail(run, status, problem ? problem : "there is no more room");
 }
 
 static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
@@ -744,6 +763,29 @@ static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int
     return to;
 }
 
+static uint8_t *begin_choice(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                             uint8_t *to)
+{
+    const struct kn_encode_op *at = *op;
+    const int32_t *entry = run->program->table + at->arg, *last = entry + 2 * at->count;
+    int32_t first = -1, empty = -1;
+    bool is_null = kn_nested_is_null(run->columns, at->node, *index);
+    for (; entry < last; entry += 2) {
+        if (entry[1] == at->node) {
+            empty = entry[0];
+        } else if (!is_null && !kn_nested_is_null(run->columns, entry[1], *index)) {
+            if (first >= 0) return refuse(run, "more than one field of the union's struct is set");
+            first = entry[0];
+        }
+    }
+    if (first < 0) first = empty;
+    if (first < 0 && is_null) return refuse_null(run);
+    if (first < 0) return refuse(run, "no field of the union's struct is set");
+    push(run, at, index, *index);
+    *op = run->program->ops + first - 1;
+    return to;
+}
+
 static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op, int64_t *index,
                                  uint8_t *to)
 {
@@ -782,6 +824,7 @@ static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op,
     case KN_ENCODE_UUID:
     case KN_ENCODE_FIXED: return put_bytes(run, op, index, to);
     case KN_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
+    case KN_ENCODE_STRUCT_FROM_JSON: return put_struct(run, op, index, to);
     case KN_ENCODE_ENUM:
     case KN_ENCODE_ENUM_NUMBER: return put_symbol(run, op, index, to);
     case KN_ENCODE_VARINT:
@@ -829,6 +872,7 @@ static const struct kn_encode_op *execute(struct run *run, int64_t index, uint8_
         case KN_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
         case KN_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
         case KN_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
+        case KN_ENCODE_CHOICE: to = begin_choice(run, &op, &index, to); break;
         case KN_ENCODE_LEAVE:
             index = run->frames[--run->frame_count].index;
             op = run->program->ops + op->end - 1;

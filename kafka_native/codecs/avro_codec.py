@@ -53,6 +53,11 @@ class Avro(EncodingCodec):
         Producers: let the registry normalize the schema.
     use_latest_version : bool
         Producers: encode with the latest version of the subject.
+    schema_id : int, optional
+        Producers: encode with the schema of this id, which the subject must have.
+    guid_header : bool
+        Producers: write the schema's GUID to the header ``__value_schema_id`` or
+        ``__key_schema_id``, and no id before the record.
     ignore_extra : bool
         Producers: leave out columns that the schema has no field for.
 
@@ -82,11 +87,15 @@ class Avro(EncodingCodec):
         auto_register: bool = True,
         normalize: bool = False,
         use_latest_version: bool = False,
+        schema_id: int | None = None,
+        guid_header: bool = False,
         ignore_extra: bool = False,
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
-        options = EncodeOptions(auto_register, normalize, use_latest_version, ignore_extra)
+        options = EncodeOptions(
+            auto_register, normalize, use_latest_version, ignore_extra, schema_id, guid_header
+        )
         super().__init__(registry, subject=subject, schema=schema, options=options)
         self._fields = None if fields is None else list(fields)
         self._types = ColumnTypes(enums, unions, uuids)

@@ -13,7 +13,6 @@ __all__ = ["EncodeOptions", "EncodingCodec"]
 
 ENCODERS_MAX = 1000
 """How many encoders a codec keeps."""
-MAGIC_BYTE_ID = b"\0"
 
 
 @dataclass(frozen=True)
@@ -30,12 +29,40 @@ class EncodeOptions:
         Encode with the latest version of the subject.
     ignore_extra : bool
         Leave out columns that the schema has no field for.
+    schema_id : int, optional
+        Encode with the schema of this id, which the subject must have.
+    guid_header : bool
+        Write the schema's GUID to a header, and no id before the record.
     """
 
     auto_register: bool
     normalize: bool
     use_latest_version: bool
     ignore_extra: bool
+    schema_id: int | None = None
+    guid_header: bool = False
+
+    @property
+    def is_from_registry(self) -> bool:
+        """Whether the registry has the schema already."""
+        return self.use_latest_version or self.schema_id is not None
+
+    def check(self, schema: Any, registry: Any) -> None:
+        """Refuse options that contradict each other.
+
+        :raises ValueError: Two options choose the schema, or one needs a registry.
+        """
+        if self.guid_header and registry is None:
+            raise ValueError("guid_header needs a schema registry")
+        if not self.is_from_registry:
+            return
+        name = "use_latest_version" if self.use_latest_version else "schema_id"
+        if self.use_latest_version and self.schema_id is not None:
+            raise ValueError("use_latest_version and schema_id choose different schemas")
+        if schema is not None:
+            raise ValueError(f"{name} takes the registry's schema: don't pass schema=")
+        if registry is None:
+            raise ValueError(f"{name} needs a schema registry")
 
 
 class EncodingCodec(Codec):
@@ -53,12 +80,9 @@ class EncodingCodec(Codec):
     ) -> None:
         """See `Codec`.
 
-        :raises ValueError: ``use_latest_version`` comes without a registry, or with a schema.
+        :raises ValueError: Options contradict each other, or need a registry.
         """
-        if options.use_latest_version and schema is not None:
-            raise ValueError("use_latest_version takes the registry's schema: don't pass schema=")
-        if options.use_latest_version and registry is None:
-            raise ValueError("use_latest_version needs a schema registry")
+        options.check(schema, registry)
         super().__init__(registry, subject=subject, schema=schema)
         self._options = options
         self._encoders: dict[Any, ColumnEncoder] = {}
@@ -66,8 +90,7 @@ class EncodingCodec(Codec):
     def encoder(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> ColumnEncoder:
         """Return the encoder of a topic's keys or values.
 
-        The first call for a subject and a schema asks the registry. Without a schema, the subject's
-        latest version is used if ``use_latest_version`` is set, else one made from the columns.
+        The first call for a subject and a schema asks the registry.
 
         :param topic: None if each row names its topic. Then the codec needs a subject.
         :param field: ``"key"`` or ``"value"``.
@@ -79,7 +102,7 @@ class EncodingCodec(Codec):
         subject = self._subject or f"{topic}-{field}"
         if self._registry is not None and self._subject is None and topic is None:
             raise ValueError("each row names its topic: pass subject= to the codec")
-        is_derived = self._schema is None and not self._options.use_latest_version
+        is_derived = self._schema is None and not self._options.is_from_registry
         key = subject, field, column_type if is_derived else None
         found = self._encoders.get(key)
         if found is None:
@@ -118,9 +141,9 @@ class EncodingCodec(Codec):
         """Return the text that the registry stores for a schema."""
         raise NotImplementedError
 
-    def _framing_of(self, schema_id: int, encoder: ColumnEncoder) -> bytes:
-        """Return what stands before each record."""
-        return MAGIC_BYTE_ID + schema_id.to_bytes(4, "big")
+    def _message_indexes(self, encoder: ColumnEncoder) -> list[int] | None:
+        """Return the position of a Protobuf message in its file. None for other formats."""
+        return None
 
     # --- schemas ---
 
@@ -128,19 +151,49 @@ class EncodingCodec(Codec):
         self, subject: str, topic: str | None, field: str, column_type: tuple[Any, ...]
     ) -> ColumnEncoder:
         """Return an encoder. Its schema is registered after the columns were found to fit."""
-        schema_id = None
-        if self._options.use_latest_version:
-            registered = self._registry.get_latest_version(subject, self.text_format)
-            schema, schema_id = registered.schema, registered.schema_id
+        registered = None
+        if self._options.is_from_registry:
+            schema, registered = self._chosen(subject)
         else:
             schema = self._own_schema(topic, field, column_type)
         made = self._column_encoder(self._found(subject, schema))
         made.program_for(column_type)
         if self._registry is not None:
-            if schema_id is None:
-                schema_id = self._registered_id(subject, schema)
-            made.prefix = self._framing_of(schema_id, made)
+            registered = registered or self._registered(subject, schema)
+            self._add_framing(made, subject, registered)
         return made
+
+    def _add_framing(self, encoder: ColumnEncoder, subject: str, registered: Any) -> None:
+        """Set the prefix or the header of an encoder, which name a registered schema.
+
+        :raises SchemaError: It has no GUID for the header.
+        """
+        from kafka_native.schema_registry.schema_ids import SchemaId
+
+        indexes = self._message_indexes(encoder)
+        found = SchemaId(self.schema_type, registered.schema_id, registered.guid, indexes)
+        if not self._options.guid_header:
+            encoder.prefix = found.id_to_bytes()
+        elif found.guid is not None:
+            encoder.header = found.guid_to_bytes()
+        else:
+            raise SchemaError(
+                f"subject {subject}: the registry returns no GUID, which guid_header needs: "
+                "its version must be 8.0 or newer"
+            )
+
+    def _chosen(self, subject: str) -> tuple[Any, Any]:
+        """Return the schema that an option chooses, and how it is registered."""
+        registry, schema_id = self._registry, self._options.schema_id
+        if schema_id is None:
+            registered = registry.get_latest_version(subject, self.text_format)
+            return registered.schema, registered
+        # A registry finds a schema by the text that it returns, but not in each format.
+        schema = registry.get_schema(schema_id, subject)
+        found = registry.lookup_schema(subject, schema, normalize_schemas=False, deleted=True)
+        if self.text_format is not None:
+            schema = registry.get_schema(schema_id, subject, self.text_format)
+        return schema, found
 
     def _found(self, subject: str, schema: Any) -> FoundSchema:
         """Return a schema with those that it refers to.
@@ -160,16 +213,15 @@ class EncodingCodec(Codec):
         except SchemaError as error:
             raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
 
-    def _registered_id(self, subject: str, schema: Any) -> int:
+    def _registered(self, subject: str, schema: Any) -> Any:
+        """Register or look up a schema. Return the registered one."""
         registry = self._registry
         call = (
             registry.register_schema_full_response
             if self._options.auto_register
             else registry.lookup_schema
         )
-        registered = call(subject, schema, normalize_schemas=self._options.normalize)
-        schema_id: int = registered.schema_id
-        return schema_id
+        return call(subject, schema, normalize_schemas=self._options.normalize)
 
     def _own_schema(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> Any:
         """Return the given schema, or that of the columns; with a registry as its client takes it.
