@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "base/copy.h"
+#include "codecs/json_output.h"
 #include "codecs/protobuf_json.h"
+#include "codecs/shortest_number.h"
 
 #define CHECK_DEPTH_MAX 256
 
@@ -78,6 +80,7 @@ static bool check_one_of(const struct check *check, const struct kn_encode_op *o
     return 1;
 }
 
+/* Checks all entries but the third one. */
 static bool check_decimal(const struct kn_encode_program *program,
                           const struct kn_nested_node *node, const struct kn_encode_op *op)
 {
@@ -86,8 +89,41 @@ static bool check_decimal(const struct kn_encode_program *program,
     if (!is_within(op->arg, KN_ENCODE_DECIMAL_ENTRIES, 1, program->table_count)) return 0;
     const int32_t *entry = program->table + op->arg;
     return entry[1] >= -KN_ENCODE_DECIMAL_POWER_MAX && entry[1] <= KN_ENCODE_DECIMAL_POWER_MAX &&
-           entry[2] >= -1 && entry[2] <= KN_NESTED_WIDTH_MAX &&
            is_within(entry[3], KN_ENCODE_DECIMAL_BYTES_MAX, 1, program->constant_bytes);
+}
+
+static bool check_json(const struct check *check, const struct kn_encode_op *op)
+{
+    const struct kn_encode_program *program = check->program;
+    const struct kn_nested_node *node = &check->nodes[op->node];
+    int32_t scale_max = KN_JSON_DECIMAL_SCALE_MAX, unit = op->arg;
+    switch (op->code) {
+    case KN_ENCODE_JSON_BOOLEAN: return node->kind == KN_NESTED_BITS;
+    case KN_ENCODE_JSON_INTEGER:
+        return is_integer(node) &&
+               (op->count == 8 || op->count == 16 || op->count == 32 || op->count == 64);
+    case KN_ENCODE_JSON_MULTIPLY:
+    case KN_ENCODE_JSON_DIVIDE: return is_integer(node) && op->arg >= 1;
+    case KN_ENCODE_JSON_REAL:
+        return KN_SHORTEST_IS_AVAILABLE && op->arg < KN_ENCODE_NUMBER_SIGNED &&
+               check_number(node, op->arg);
+    case KN_ENCODE_JSON_TEXT:
+    case KN_ENCODE_JSON_RAW:
+    case KN_ENCODE_JSON_UUID: return is_bytes(node);
+    case KN_ENCODE_JSON_BASE64: return is_bytes(node) && op->arg >= -1;
+    case KN_ENCODE_JSON_ENUM: return is_bytes(node) && check_enum(program, op);
+    case KN_ENCODE_JSON_UUID_TEXT: return node->kind == KN_NESTED_FIXED && node->width == 16;
+    case KN_ENCODE_JSON_DECIMAL:
+        if (op->count < 0 || op->count >= KN_ENCODE_DECIMAL_COUNT) return 0;
+        if (!check_decimal(program, node, op)) return 0;
+        return program->table[op->arg + 2] >= -scale_max &&
+               program->table[op->arg + 2] <= scale_max;
+    case KN_ENCODE_JSON_DATE: return is_integer(node) && op->arg >= 1;
+    case KN_ENCODE_JSON_TIME:
+    case KN_ENCODE_JSON_TIMESTAMP:
+        return is_integer(node) && (unit == 0 || unit == 3 || unit == 6 || unit == 9);
+    default: return 0; /* NEXT, LEAVE and DONE in a wrong place */
+    }
 }
 
 /* Checks an instruction that writes a value of its own node. *writes: it writes a byte at least. */
@@ -125,8 +161,9 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_DECIMAL:
         if (!check_decimal(program, node, op)) return 0;
         *writes = program->table[op->arg + 2] != 0;
-        return 1;
-    default: return 0; /* NEXT, LEAVE and DONE in a wrong place */
+        return program->table[op->arg + 2] >= -1 &&
+               program->table[op->arg + 2] <= KN_NESTED_WIDTH_MAX;
+    default: return check_json(check, op);
     }
 }
 
@@ -251,6 +288,7 @@ static bool check_op(struct check *check, int32_t at, int32_t limit, int32_t roo
         return is_within(op->arg, op->count, 1, check->program->constant_bytes);
     }
     if (op->code == KN_ENCODE_ONE_OF) return check_one_of(check, op, root);
+    if (op->code == KN_ENCODE_JSON_END) return op->arg >= 0 && op->arg <= UINT8_MAX;
     bool needs_node = op->code != KN_ENCODE_DELIMITED;
     if (needs_node && (op->node < 0 || op->node >= check->program->type->node_count)) return 0;
     if (needs_node && check->nodes[op->node].root != root) return 0;

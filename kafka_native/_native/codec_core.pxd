@@ -18,4 +18,4 @@ cdef object layout_capsule(kn_layout *layout)
 cdef tuple builder_capsules(kn_builder *builder)
 cdef int32_t *int32_array(list numbers) except NULL
 cdef int check_made(int status, int32_t bad) except -1
-cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth)
+cdef tuple described(const ArrowSchema *schema, int depth)

@@ -4,6 +4,7 @@ from typing import Any, final
 NESTED_KINDS: dict[str, int]
 ENCODE_CODES: dict[str, int]
 ENCODE_NUMBERS: dict[str, int]
+ENCODE_DECIMALS: dict[str, int]
 
 @final
 class EncodeProgram:

@@ -14,7 +14,7 @@ from kafka_native.codecs.avro_decoder import Schema
 from kafka_native.codecs.avro_resolution import encode_default
 from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, parse_schema
 from kafka_native.codecs.column_encoder import ColumnEncoder
-from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
+from kafka_native.codecs.encode_compiler import EncodeCompiler
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
@@ -87,30 +87,14 @@ class Compiler(EncodeCompiler):
 
     def _from_union(self, kind: AvroType, column: ArrowType, path: str) -> None:
         """Write a union: each of its children as the type, or as a branch of it."""
-        ids = column.type_ids
-        if len(set(ids)) != len(column.children) or not all(0 <= each < 128 for each in ids):
-            raise SchemaError(f"the type ids of {column.label} can't be used", path)
-        op = self.add("UNION", column, path, len(self.table), max(ids) + 1)
-        self.table += [-1, -1] * op.count
-        leaves: list[EncodeOp] = [op]
-        for number, child in sorted(
-            zip(ids, column.children, strict=True), key=lambda each: each[0]
-        ):
-            start = len(self.ops)
-            try:
-                if kind.kind == "union":
-                    self._into_union(kind, child, child.name, path)
-                else:
-                    self._write(kind, child, path)
-            except SchemaError:
-                if child.format != "n":
-                    raise
-                del self.ops[start:]  # a null is refused when a row has it
-                continue
-            self.table[op.arg + 2 * number : op.arg + 2 * number + 2] = [start, child]
-            leaves.append(self.add("LEAVE", None, path))
-        for each in leaves:
-            each.end = len(self.ops)
+
+        def write(child: ArrowType) -> None:
+            if kind.kind == "union":
+                self._into_union(kind, child, child.name, path)
+            else:
+                self._write(kind, child, path)
+
+        self.add_union(column, path, write)
 
     def _into_union(self, kind: AvroType, column: ArrowType, name: str, path: str) -> None:
         """Write a column as the branch of its name or type, else as the first one that takes it."""
