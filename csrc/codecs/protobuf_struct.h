@@ -10,12 +10,11 @@
 #include "codecs/builder.h"
 #include "codecs/protobuf_json.h"
 
-/* Appends a message behind its size to the bytes of a column. A number has at most so many
- * characters: */
-#define KN_PROTOBUF_STRUCT_NUMBER_MAX_BYTES 1024
+#define KN_PROTOBUF_STRUCT_NUMBER_MAX_BYTES 1024 /* of a number's text */
 
-/* KN_OK, KN_ERR_NOMEM, KN_ERR_FULL, or KN_ERR_INVALID: *problem is a static English phrase. After a
- * failure the bytes behind the former ones mean nothing. */
+/* Appends a message behind its size to the bytes of a column. KN_OK, KN_ERR_NOMEM, KN_ERR_FULL, or
+ * KN_ERR_INVALID: *problem is a static English phrase. After a failure the bytes behind the former
+ * ones mean nothing. */
 int kn_protobuf_struct_put(struct kn_builder *builder, struct kn_built *column,
                            enum kn_protobuf_json_kind kind, const uint8_t *text, int64_t size_bytes,
                            const char **problem);

@@ -128,7 +128,7 @@ class EncodingCodec(Codec):
         """
         raise SchemaError(
             f"{type(self).__name__} makes no schema from columns: "
-            "pass schema= or use_latest_version=True"
+            "pass schema=, schema_id= or use_latest_version=True"
         )
 
     def _registry_schema(self, schema: Any) -> Any:
