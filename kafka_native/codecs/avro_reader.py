@@ -431,13 +431,6 @@ class AvroReader(Generic[T]):
     TypeError
         The annotations of a class can't be resolved.
 
-    Attributes
-    ----------
-    is_disputed : bool
-        Whether fastavro reads a value with this reader's schema as another Python type: a default
-        of bytes or of a logical type, a logical type that only one schema has, or a promoted
-        number in a union.
-
     Notes
     -----
     Values are those of fastavro: datetime with UTC, date, time, Decimal, UUID, bytes, and str for
@@ -447,7 +440,7 @@ class AvroReader(Generic[T]):
     A type may contain itself. Records may be nested 100 levels deep.
     """
 
-    __slots__ = ("_program", "is_disputed")
+    __slots__ = ("_is_disputed", "_program")
 
     @overload
     def __init__(
@@ -483,7 +476,10 @@ class AvroReader(Generic[T]):
         if reader is not None:
             read = parse_schema(reader, references, may_recurse=True)
         resolution = resolve(written, read)
-        self.is_disputed = reader is not None and resolution.is_disputed
+        # fastavro reads a value with this reader's schema as another Python type: a default of
+        # bytes or of a logical type, a logical type that only one schema has, or a promoted number
+        # in a union.
+        self._is_disputed = reader is not None and resolution.is_disputed
         annotation = Any if type is dict else type
         self._program = _Compiler().compile(resolution.plan, annotation)
 

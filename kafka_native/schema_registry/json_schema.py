@@ -148,21 +148,40 @@ class ParsedJson:
         root: Resource[Any] = Resource.from_contents(self.schema, DEFAULT_SPEC)
         return self.references.resolver_with_root(root)
 
+    @property
+    def validator(self) -> Any:
+        """The validator of jsonschema.
+
+        :raises SerializationError: The schema is invalid.
+        """
+        if self._validator is None:
+            class_ = validator_for(self.schema)
+            try:
+                class_.check_schema(self.schema)
+                self._accepts = acceptor_of(self.schema, class_.VALIDATORS)
+            except SchemaError as invalid:
+                raise SerializationError(
+                    f"the JSON schema is invalid at {invalid.json_path}: {invalid.message}"
+                ) from invalid
+            except RecursionError as deep:
+                raise SerializationError("the JSON schema is nested too deep") from deep
+            self._validator = class_(self.schema, registry=self.references)
+        return self._validator
+
+    @property
+    def acceptor(self) -> Callable[[Any], bool] | None:
+        """A function that accepts most valid values, or None.
+
+        :raises SerializationError: The schema is invalid.
+        """
+        return self._accepts if self.validator is not None else None
+
     def check(self, value: JsonMessage) -> None:
         """Raise SerializationError if a value doesn't fit the schema."""
         try:
             if self._accepts is not None and self._accepts(value):
                 return
-            if self._validator is None:
-                class_ = validator_for(self.schema)
-                class_.check_schema(self.schema)
-                self._accepts = acceptor_of(self.schema, class_.VALIDATORS)
-                self._validator = class_(self.schema, registry=self.references)
-            error = next(self._validator.iter_errors(value), None)
-        except SchemaError as invalid:
-            raise SerializationError(
-                f"the JSON schema is invalid at {invalid.json_path}: {invalid.message}"
-            ) from invalid
+            error = next(self.validator.iter_errors(value), None)
         except Unresolvable as missing:
             raise SerializationError(
                 f"the JSON schema refers to {missing.ref}, which is not among its references"
@@ -521,18 +540,23 @@ class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
                 f"the payload of {len(payload)} bytes isn't valid JSON: {error}"
             ) from error
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
+    def _read_function(self, writer: Any, reader: ParsedJson) -> Callable[[bytes], Any]:
         decode = self._json_decode
-        return lambda data, start: decode(data[start:])
+        if not self._validate:
+            return decode
+        accepts, check = reader.acceptor, reader.check
 
-    def _finished(self, value: Any, reader: ParsedJson, ctx: SerializationContext | None) -> Any:
+        def read(payload: bytes) -> Any:
+            value = decode(payload)
+            if accepts is None or not accepts(value):
+                check(value)
+            return value
+
+        return read
+
+    def _check(self, value: Any, reader: ParsedJson) -> None:
         if self._validate:
             reader.check(value)
-        if self._from_dict is None:
-            return value
-        if ctx is None:
-            raise TypeError("from_dict needs a SerializationContext")
-        return self._from_dict(value, ctx)
 
 
 class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):

@@ -501,9 +501,9 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
             return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
         return message
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
-        parse = self._message_class.FromString
-        return lambda data, start: parse(data[start:])
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes], Any] | None:
+        parse: Callable[[bytes], Any] = self._message_class.FromString
+        return parse
 
     def _migrated(self, value: Any, reader: ParsedProtobuf, schema_id: SchemaId) -> Any:
         latest = GetMessageClass(reader.message_named(self._message_name))()
