@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
-from kafka_native.codecs.protobuf_objects import UnfitValueError, converter_of
+from kafka_native.codecs.protobuf_objects import MessageReader, UnfitValueError
 from kafka_native.schema_registry import protobuf_files as files
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
@@ -477,9 +477,7 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
         self._message_class: Any = GetMessageClass(message_type.DESCRIPTOR)
         self._message_name: str = message_type.DESCRIPTOR.full_name
         self._type = type
-        self._convert: Callable[[Any], Any] | None = None
-        if type is not None:
-            self._convert = converter_of(message_type.DESCRIPTOR, type)
+        self._objects = None if type is None else MessageReader(self._message_class, type)
         self._init_rules(rule_conf, rule_registry)
 
     def _record_name_of(self, parsed: ParsedProtobuf, schema_id: SchemaId) -> str | None:
@@ -512,15 +510,16 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
         return message
 
     def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes], Any] | None:
+        if self._objects is not None:
+            return self._objects.read
         parse: Callable[[bytes], Any] = self._message_class.FromString
-        convert = self._convert
-        return parse if convert is None else lambda payload: convert(parse(payload))
+        return parse
 
     def _from_value(self, value: Any, ctx: SerializationContext | None) -> Any:
-        if self._convert is None:
+        if self._objects is None:
             return value
         try:
-            return self._convert(value)
+            return self._objects.convert(value)
         except UnfitValueError as error:
             name = getattr(self._type, "__name__", self._type)
             raise SerializationError(f"the message can't become a {name}: {error}") from error

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_native.codecs import SchemaError
-from kafka_native.codecs.protobuf_objects import converter_of
+from kafka_native.codecs.protobuf_objects import MessageReader
 from kafka_native.schema_registry import protobuf as ours
 from kafka_native.schema_registry import record_subject_name_strategy
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
@@ -280,7 +280,7 @@ def test_classes_instead_of_messages(registry: MemoryRegistry) -> None:
     data = ours.ProtobufSerializer(User, registry.client())(ADA, CONTEXT)
     kinds: list[tuple[Any, Any]] = [
         (Person, Person(ADA.name)),
-        (dict, converter_of(User.DESCRIPTOR)(ADA)),
+        (dict, MessageReader(User).convert(ADA)),
         (None, ADA),
     ]
     for kind, expected in kinds:
