@@ -1,4 +1,4 @@
-"""Benchmarks of typed records: how fast each library decodes them into Arrow columns.
+"""Benchmarks of typed records: how fast each library decodes them into columns and objects.
 
 A contestant is a function of `bench.codecs.contestants`. It runs in a process of its own, in one
 thread.
@@ -20,15 +20,22 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "avro": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
     "avro_nested": (OURS, "pyruhvro", "fastavro", "confluent_kafka"),
     "avro_projection": (OURS, EVERYTHING, "fastavro"),
-    "avro_messages": (OURS, READER, "fastavro", "confluent_kafka"),
     "json": (OURS, "pyarrow", "orjson", "json"),
     "json_nested": (OURS, "pyarrow", "orjson", "json"),
     "protobuf": (OURS, "protobuf"),
     "protobuf_nested": (OURS, "protobuf"),
+    "avro_messages": (OURS, READER, "fastavro", "confluent_kafka"),
+    "avro_messages_nested": (OURS, READER, "fastavro", "confluent_kafka"),
+    "json_messages": (OURS, "orjson", "confluent_kafka"),
+    "json_messages_nested": (OURS, "orjson", "confluent_kafka"),
+    "protobuf_messages": (OURS, "protobuf", "confluent_kafka"),
+    "protobuf_messages_nested": (OURS, "protobuf", "confluent_kafka"),
     "topic": (OURS, RAW, "confluent_kafka"),
+    "deserializing_consumer": (OURS, "confluent_kafka"),
 }
-NESTED = ("avro_nested", "json_nested", "protobuf_nested")
-FROM_TOPIC = ("topic",)
+NESTED = tuple(name for name in SCENARIOS if name.endswith("_nested"))
+MESSAGES = tuple(name for name in SCENARIOS if "_messages" in name)
+FROM_TOPIC = ("topic", "deserializing_consumer")
 
 
 @dataclass(frozen=True)

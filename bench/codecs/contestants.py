@@ -16,21 +16,31 @@ from typing import Any
 
 import pyarrow
 
-from bench.codecs import CHUNK, EVERYTHING, NESTED, OURS, PROJECTION, RAW, READER, records
+from bench.codecs import (
+    CHUNK,
+    EVERYTHING,
+    FROM_TOPIC,
+    MESSAGES,
+    NESTED,
+    OURS,
+    PROJECTION,
+    RAW,
+    READER,
+    messages,
+    records,
+)
 from kafka_native import codecs
-from kafka_native.codecs import AvroDecoder, AvroReader
-from kafka_native.mock import MockSchemaRegistry
+from kafka_native.codecs import AvroDecoder
 
 Decode = Callable[[], Any]
 DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
-FRAME = b"\0" + (1).to_bytes(4, "big")
-TOPIC = "orders"
-SUBJECT = f"{TOPIC}-value"
 
 
 def missing(scenario: str, contestant: str) -> str | None:
     """Return why a contestant can't run here, or None."""
     if contestant in (EVERYTHING, RAW, READER):
+        return None
+    if contestant == OURS and scenario in (*MESSAGES, *FROM_TOPIC):
         return None
     decoder = DECODERS.get(scenario.partition("_")[0], "AvroDecoder")
     if contestant == OURS:
@@ -44,13 +54,13 @@ def missing(scenario: str, contestant: str) -> str | None:
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
     """Return a function that decodes ``count`` records, and returns a column, or the records."""
     nested = scenario in NESTED
+    if scenario in MESSAGES:
+        return messages.prepare(scenario, contestant, stack, nested=nested, count=count)
     if scenario.startswith("json"):
         return JSON[contestant](records.json(nested=nested, count=count), nested=nested)
     if scenario.startswith("protobuf"):
         return PROTOBUF[contestant](records.protobuf(nested=nested, count=count), nested=nested)
     payloads = records.avro(nested=nested, count=count)
-    if scenario == "avro_messages":
-        return MESSAGES[contestant](payloads, stack)
     if scenario == "avro_projection":
         return PROJECTIONS[contestant](payloads)
     if contestant == "confluent_kafka":
@@ -95,8 +105,9 @@ def fastavro(payloads: list[bytes], *, nested: bool) -> Decode:
 
 def confluent_columns(payloads: list[bytes], stack: ExitStack, *, nested: bool) -> Decode:
     """Decode to dicts with AvroDeserializer, and make a column of them."""
-    decode = confluent_reader(records.schema(nested=nested), stack)
-    framed = [FRAME + payload for payload in payloads]
+    decode, framed = messages.deserializer(
+        "avro", "confluent_kafka", payloads, stack, nested=nested
+    )
     return _through_dicts(decode, framed, column_type(nested=nested))
 
 
@@ -138,82 +149,6 @@ PROJECTIONS: dict[str, Any] = {
     OURS: our_projection,
     EVERYTHING: lambda payloads: ours(payloads, nested=False),
     "fastavro": fastavro_projection,
-}
-
-
-# --- one record at a time, into dicts ---
-
-
-def one_by_one(decode: Callable[[bytes], Any], payloads: list[bytes]) -> Decode:
-    """Call a function for each record."""
-    return lambda: [decode(payload) for payload in payloads]
-
-
-def registered(schema: Any, stack: ExitStack) -> str:
-    """Start a registry with the schema, which has the id of FRAME. Returns its URL."""
-    from kafka_native.schema_registry import Schema, SchemaRegistryClient
-
-    registry = stack.enter_context(MockSchemaRegistry())
-    client = stack.enter_context(SchemaRegistryClient({"url": registry.url}))
-    found = client.register_schema(SUBJECT, Schema(json.dumps(schema), "AVRO"))
-    if found != int.from_bytes(FRAME[1:], "big"):
-        raise RuntimeError(f"the first schema has the id {found}")
-    return registry.url
-
-
-def confluent_reader(schema: Any, stack: ExitStack) -> Callable[[bytes], Any]:
-    """Return confluent_kafka's deserializer for a topic."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient
-    from confluent_kafka.schema_registry.avro import AvroDeserializer
-    from confluent_kafka.serialization import MessageField, SerializationContext
-
-    client = SchemaRegistryClient({"url": registered(schema, stack)})
-    deserializer = AvroDeserializer(client)
-    context = SerializationContext(TOPIC, MessageField.VALUE)
-    return lambda payload: deserializer(payload, context)
-
-
-def our_reader(schema: Any, stack: ExitStack) -> Callable[[bytes], Any]:
-    """Return kafka_native's deserializer for a topic."""
-    from kafka_native.schema_registry import SchemaRegistryClient
-    from kafka_native.schema_registry.avro import AvroDeserializer
-    from kafka_native.serialization import MessageField, SerializationContext
-
-    client = stack.enter_context(SchemaRegistryClient({"url": registered(schema, stack)}))
-    deserializer = AvroDeserializer(client)
-    context = SerializationContext(TOPIC, MessageField.VALUE)
-    return lambda payload: deserializer(payload, context)
-
-
-def fastavro_reader(payloads: list[bytes], stack: ExitStack) -> Decode:
-    """Decode without a framing."""
-    import fastavro as module
-
-    parsed = module.parse_schema(records.FLAT)
-    return one_by_one(
-        lambda payload: module.schemaless_reader(io.BytesIO(payload), parsed, None), payloads
-    )
-
-
-def framed_reader(reader: Callable[..., Any]) -> Callable[[list[bytes], ExitStack], Decode]:
-    """Return what prepares a deserializer that reads the framing."""
-
-    def prepared(payloads: list[bytes], stack: ExitStack) -> Decode:
-        return one_by_one(reader(records.FLAT, stack), [FRAME + payload for payload in payloads])
-
-    return prepared
-
-
-def reader_alone(payloads: list[bytes], stack: ExitStack) -> Decode:
-    """Decode without a framing and a registry."""
-    return one_by_one(AvroReader(records.FLAT).read, payloads)
-
-
-MESSAGES: dict[str, Any] = {
-    OURS: framed_reader(our_reader),
-    READER: reader_alone,
-    "fastavro": fastavro_reader,
-    "confluent_kafka": framed_reader(confluent_reader),
 }
 
 

@@ -16,8 +16,8 @@ from rich.console import Console
 
 from bench.adapters import Figures
 from bench.broker import at_rest, broker, topic
-from bench.codecs import FROM_TOPIC, SCENARIOS, Work, contestants, records
-from bench.codecs.contestants import registered
+from bench.codecs import FROM_TOPIC, SCENARIOS, Work, contestants
+from bench.codecs.messages import registered, schema_of
 from bench.codecs.report import GOALS, table
 from bench.codecs.topic import fill
 from bench.report import Rounds, show, verdicts
@@ -72,7 +72,7 @@ def filled(
     with ExitStack() as stack:
         servers = stack.enter_context(broker(bootstrap))
         name = stack.enter_context(topic(servers.plain, partitions))
-        url = registered(records.FLAT, stack)
+        url = registered(schema_of("avro", nested=False), stack)
         ready = dataclasses.replace(
             work, bootstrap=servers.plain, topic=name, registry=url, partitions=partitions
         )

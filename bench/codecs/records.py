@@ -143,6 +143,35 @@ def json_schema(*, nested: bool) -> pyarrow.Schema:
     )
 
 
+JSON_TYPES = {"long": "integer", "int": "integer", "double": "number"}
+
+
+def validation_schema(*, nested: bool) -> dict[str, Any]:
+    """Return the JSON Schema: each field is needed, and there are no others."""
+    schema_ = schema(nested=nested)
+    found = {"$schema": "http://json-schema.org/draft-07/schema#", "title": schema_["name"]}
+    return {**found, **_json_type(schema_)}
+
+
+def _json_type(kind: Any) -> dict[str, Any]:
+    if isinstance(kind, list):  # null and a type
+        return {"type": ["null", *(_json_type(each)["type"] for each in kind[1:])]}
+    if isinstance(kind, str):
+        return {"type": JSON_TYPES.get(kind, kind)}
+    if kind["type"] == "array":
+        return {"type": "array", "items": _json_type(kind["items"])}
+    if kind["type"] == "map":
+        return {"type": "object", "additionalProperties": _json_type(kind["values"])}
+    if kind["type"] != "record":
+        return _json_type(kind["type"])
+    return {
+        "type": "object",
+        "properties": {each["name"]: _json_type(each["type"]) for each in kind["fields"]},
+        "required": [each["name"] for each in kind["fields"]],
+        "additionalProperties": False,
+    }
+
+
 # --- Protobuf ---
 
 SCALARS = {"long": "int64", "int": "int32", "string": "string", "double": "double"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from bench.codecs import EVERYTHING, OURS, RAW
+from bench.codecs import EVERYTHING, MESSAGES, OURS, RAW
 from bench.report import Goal, Rounds, ratio, spread, table_of
 
 RATE = "M records/s"
@@ -15,7 +15,8 @@ GOALS = (
     Goal("avro_nested", RATE, "pyruhvro", 3, at_least=True),
     Goal("avro_nested", RATE, "fastavro", 40, at_least=True),
     Goal("avro_projection", RATE, EVERYTHING, 2, at_least=True),
-    Goal("avro_messages", RATE, "confluent_kafka", 10, at_least=True),
+    *(Goal(name, RATE, "confluent_kafka", 10, at_least=True) for name in MESSAGES),
+    Goal("deserializing_consumer", RATE, "confluent_kafka", 10, at_least=True),
     Goal("topic", RATE, RAW, 0.6, at_least=True),
     Goal("topic", RATE, "confluent_kafka", 50, at_least=True),
     Goal("json", RATE, None, 4, at_least=True),

@@ -1,4 +1,4 @@
-"""From a topic of Avro records to columns, over a broker."""
+"""From a topic of Avro records to columns or dicts, over a broker."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from bench.adapters import Figures, Stopwatch
 from bench.adapters.confluent_kafka import TUNING
 from bench.adapters.consumer_api import ROWS, STEP, WAIT_S, assign
 from bench.codecs import OURS, RAW, Work, records
-from bench.codecs.contestants import FRAME, SUBJECT, column_type
+from bench.codecs.contestants import column_type
+from bench.codecs.messages import FRAME, SUBJECT, value_deserializer
 from kafka_native.codecs import Avro
 from kafka_native.schema_registry import SchemaRegistryClient
 
@@ -42,11 +43,17 @@ def measured(work: Work) -> Figures:
         client = confluent_kafka if work.contestant == "confluent_kafka" else kafka_native
         conf: dict[str, Any] = {"bootstrap.servers": work.bootstrap, "group.id": "bench"}
         conf |= {"enable.auto.commit": False, **(TUNING if client is confluent_kafka else {})}
-        take = TAKES[work.contestant](work, stack)
-        consumer = client.Consumer(conf)
+        if work.scenario == "deserializing_consumer":
+            conf["value.deserializer"] = value_deserializer(
+                "avro", work.contestant, work.registry, stack, nested=False
+            )
+            consumer, take = client.DeserializingConsumer(conf), polled
+        else:
+            take = TAKES[work.contestant](work, stack)
+            consumer = client.Consumer(conf)
         stack.callback(consumer.close)
         assign(client, consumer, work.topic, work.partitions)
-        if not consumer.consume(1, WAIT_S):
+        if consumer.poll(WAIT_S) is None:
             raise RuntimeError("no record came")
         watch, taken = Stopwatch(), 1
         while taken < work.count:
@@ -75,11 +82,9 @@ def typed(work: Work, stack: ExitStack) -> Take:
 
 def confluent(work: Work, stack: ExitStack) -> Take:
     """Deserialize each message, and make a column of the dicts."""
-    from confluent_kafka.schema_registry import SchemaRegistryClient as TheirClient
-    from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.serialization import MessageField, SerializationContext
 
-    deserializer = AvroDeserializer(TheirClient({"url": work.registry}))
+    deserializer = value_deserializer("avro", "confluent_kafka", work.registry, stack, nested=False)
     context = SerializationContext(work.topic, MessageField.VALUE)
     kind = column_type(nested=False)
 
@@ -89,6 +94,16 @@ def confluent(work: Work, stack: ExitStack) -> Take:
         return len(pyarrow.array(rows, kind))
 
     return take
+
+
+def polled(consumer: Any, left: int) -> int:
+    """Poll messages whose values are deserialized."""
+    for taken in range(min(STEP, left)):
+        message = consumer.poll(WAIT_S)
+        if message is None:
+            return taken
+        message.value()
+    return min(STEP, left)
 
 
 TAKES: dict[str, Callable[[Work, ExitStack], Take]] = {

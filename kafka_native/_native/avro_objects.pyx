@@ -21,14 +21,9 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
 from kafka_native._native.kn_records cimport kn_varint_get, kn_varlong_get
-
-cdef extern from "base/utf8.h" nogil:
-    bint kn_utf8_is_valid(const uint8_t *data, size_t size_bytes)
+from kafka_native._native.texts cimport text_of
 
 cdef extern from "Python.h":
-    object PyUnicode_New(Py_ssize_t size, uint32_t maxchar)
-    void *PyUnicode_DATA(object text)
-    object PyUnicode_DecodeUTF8(const char *data, Py_ssize_t size, const char *errors)
     object PyObject_Vectorcall(object function, PyObject **arguments, size_t count, PyObject *names)
     int PyObject_GenericSetAttr(object target, object name, object value) except -1
     ctypedef struct PyTupleObject:
@@ -238,31 +233,14 @@ cdef object take(Run *run, int64_t size):
     return PyBytes_FromStringAndSize(<const char *>run.at - size, size)
 
 
-cdef inline bint is_ascii(const uint8_t *p, int64_t size) noexcept nogil:
-    cdef uint64_t word, bits = 0
-    cdef int64_t i = 0
-    while i + 8 <= size:
-        memcpy(&word, p + i, 8)
-        bits |= word
-        i += 8
-    while i < size:
-        bits |= p[i]
-        i += 1
-    return not bits & <uint64_t>0x8080808080808080
-
-
 cdef object read_text(Run *run):
     cdef const uint8_t *before = run.at
     cdef int64_t size = read_size(run)
     cdef const uint8_t *p = run.at
-    if size > 1 and is_ascii(p, size):
-        text = PyUnicode_New(size, 127)
-        memcpy(PyUnicode_DATA(text), p, <size_t>size)
-    else:
-        if not kn_utf8_is_valid(p, <size_t>size):
-            run.at = before
-            fail(run, "a string isn't UTF-8")
-        text = PyUnicode_DecodeUTF8(<const char *>p, size, NULL)
+    text = text_of(p, size)
+    if text is None:
+        run.at = before
+        fail(run, "a string isn't UTF-8")
     run.at = p + size
     return text
 

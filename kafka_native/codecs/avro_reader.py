@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import collections.abc
 import datetime
 import decimal
 import enum
 import itertools
-import typing
 import uuid
 from collections.abc import Iterable
 from typing import Any, Generic, TypeVar, overload
@@ -34,8 +32,11 @@ from kafka_native.codecs.paths import below
 from kafka_native.codecs.record_types import (
     RecordType,
     alternatives,
+    check_allowed,
+    collection_of,
+    is_any,
     item_of,
-    record_type_of,
+    record_type_for,
     symbols_of,
 )
 
@@ -83,7 +84,6 @@ PYTHON_TYPES: dict[str, type] = {
 }
 SKIPPED_SIZES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 DECIMAL_DIGITS_MAX = 1000
-COLLECTIONS = (list, tuple, set, frozenset)
 
 
 class _Node:
@@ -172,7 +172,7 @@ class _Compiler:
         if isinstance(plan, ReadLeaf):
             return self._leaf(plan, annotation, path)
         if isinstance(plan, ReadNull):
-            _check(type(None), annotation, path)
+            check_allowed(type(None), annotation, path)
             return self._add("CONSTANT")
         if isinstance(plan, ReadRecord):
             return self._record(plan, annotation, path)
@@ -207,7 +207,7 @@ class _Compiler:
         code = SAME_OBJECTS.get(plan.code, plan.code)
         if code in ("INT", "LONG") and reader.logical in LOGICAL_CODES:
             code = LOGICAL_CODES[reader.logical]
-        _check(PYTHON_TYPES.get(code, datetime.datetime), annotation, path)
+        check_allowed(PYTHON_TYPES.get(code, datetime.datetime), annotation, path)
         target = None
         if reader.logical == "decimal":
             if reader.precision > DECIMAL_DIGITS_MAX:
@@ -218,17 +218,17 @@ class _Compiler:
 
     def _items(self, plan: ReadItems, annotation: Any, path: str) -> int:
         inner, is_map = below(path, "[]"), plan.reader.kind == "map"
-        chosen, made = _collection(dict if is_map else list, annotation, path)
+        chosen, made = collection_of(dict if is_map else list, annotation, path)
         top = self._add("CONVERT", 0, made) if made not in (dict, list) else -1
         index = self._add("MAP" if is_map else "ARRAY")
         if is_map:
-            _check(str, item_of(chosen, 0), inner)
+            check_allowed(str, item_of(chosen, 0), inner)
         item = self._read(plan.item, item_of(chosen, 1 if is_map else 0), inner)
         self._add_parts(index, [item])
         return index if top < 0 else self._add_parts(top, [index])
 
     def _record(self, plan: ReadRecord, annotation: Any, path: str) -> int:
-        chosen = _record_type(plan.reader, annotation, path)
+        chosen = record_type_for(short_name(plan.reader.name), annotation, path)
         key = plan, None if chosen is None else chosen.cls
         if key in self._records:
             return self._records[key]
@@ -250,7 +250,7 @@ class _Compiler:
         node = self.nodes[index]
         node.parts = parts
         if chosen is not None:
-            _check_complete(chosen, names, plan.reader, path)
+            chosen.check_complete(names, short_name(plan.reader.name), path)
         if chosen is None or chosen.is_dict:
             node.object = names
         else:
@@ -309,97 +309,16 @@ def _is_leaf(plan: Plan | None) -> bool:
     return plan is None or isinstance(plan, (ReadLeaf, ReadNull))
 
 
-# --- annotations ---
-
-
-def _is_any(annotation: Any) -> bool:
-    return annotation is Any or annotation is object
-
-
-def _text_of(annotation: Any) -> str:
-    return annotation.__name__ if type(annotation) is type else str(annotation)
-
-
-def _refused(what: str, annotation: Any, path: str) -> SchemaError:
-    return SchemaError(f"the annotation {_text_of(annotation)} has no room for {what}", path)
-
-
-def _check(made: type, annotation: Any, path: str) -> None:
-    """Raise SchemaError if an annotation doesn't allow objects of a type."""
-    for each in alternatives(annotation):
-        if _is_any(each) or (each is None and made is type(None)):
-            return
-        if each is float and made is int:
-            return  # as type checkers do
-        if isinstance(each, type) and issubclass(made, each):
-            return
-    raise _refused("None" if made is type(None) else made.__name__, annotation, path)
-
-
 def _symbols(plan: ReadLeaf, annotation: Any, path: str) -> tuple[Any, ...]:
     """Return what each symbol of the writer becomes: a str, or a member of an Enum."""
     symbols: tuple[Any, ...] = plan.reader.symbols
     arms = alternatives(annotation)
     found = [each for each in arms if isinstance(each, type) and issubclass(each, enum.Enum)]
-    if found and not any(_is_any(each) or each is str for each in arms):
+    if found and not any(is_any(each) or each is str for each in arms):
         symbols = tuple(symbols_of(found[0], plan.reader.symbols, path))
     else:
-        _check(str, annotation, path)
+        check_allowed(str, annotation, path)
     return tuple(Missing if number < 0 else symbols[number] for number in plan.symbols)
-
-
-def _collection(made: type, annotation: Any, path: str) -> tuple[Any, type]:
-    """Return the annotation of an array or map, and the class that it becomes."""
-    for each in alternatives(annotation):
-        origin = typing.get_origin(each) or each
-        if _is_any(each):
-            return Any, made
-        if not isinstance(origin, type) or record_type_of(origin) is not None:
-            continue
-        if origin is tuple and typing.get_args(each) and typing.get_args(each)[1:] != (...,):
-            continue  # of a fixed length
-        if issubclass(made, origin) and not issubclass(origin, (str, bytes)):
-            return each, made
-        if made is list and origin in COLLECTIONS:
-            return each, origin
-        if made is list and origin in (collections.abc.Set, collections.abc.MutableSet):
-            return each, set
-    raise _refused("an array" if made is list else "a map", annotation, path)
-
-
-def _record_type(reader: AvroType, annotation: Any, path: str) -> RecordType | None:
-    """Return the class of a record. None: a dict with all fields."""
-    arms = alternatives(annotation)
-    found = [kind for each in arms if (kind := record_type_of(each)) is not None]
-    if len(found) > 1:
-        name = short_name(reader.name)
-        named = [each for each in arms if getattr(each, "__name__", None) == name]
-        found = [kind for each in named if (kind := record_type_of(each)) is not None]
-        if len(found) != 1:
-            raise SchemaError(
-                f"the record {name} could be several classes of {_text_of(annotation)}: give one "
-                "of them its name",
-                path,
-            )
-    if found:
-        return found[0]
-    for each in arms:
-        origin = typing.get_origin(each) or each
-        if _is_any(each) or (isinstance(origin, type) and issubclass(dict, origin)):
-            return None
-    raise _refused(f"the record {short_name(reader.name)}", annotation, path)
-
-
-def _check_complete(
-    chosen: RecordType, names: dict[str, None], reader: AvroType, path: str
-) -> None:
-    for field, argument in chosen.arguments.items():
-        if field in chosen.required and argument not in names:
-            raise SchemaError(
-                f"{chosen.cls.__name__} needs this field, which the schema of "
-                f"{short_name(reader.name)} lacks",
-                below(path, field),
-            )
 
 
 # --- the reader ---
@@ -431,13 +350,6 @@ class AvroReader(Generic[T]):
     TypeError
         The annotations of a class can't be resolved.
 
-    Attributes
-    ----------
-    is_disputed : bool
-        Whether fastavro reads a value with this reader's schema as another Python type: a default
-        of bytes or of a logical type, a logical type that only one schema has, or a promoted
-        number in a union.
-
     Notes
     -----
     Values are those of fastavro: datetime with UTC, date, time, Decimal, UUID, bytes, and str for
@@ -447,7 +359,7 @@ class AvroReader(Generic[T]):
     A type may contain itself. Records may be nested 100 levels deep.
     """
 
-    __slots__ = ("_program", "is_disputed")
+    __slots__ = ("_is_disputed", "_program")
 
     @overload
     def __init__(
@@ -483,7 +395,10 @@ class AvroReader(Generic[T]):
         if reader is not None:
             read = parse_schema(reader, references, may_recurse=True)
         resolution = resolve(written, read)
-        self.is_disputed = reader is not None and resolution.is_disputed
+        # fastavro reads a value with this reader's schema as another Python type: a default of
+        # bytes or of a logical type, a logical type that only one schema has, or a promoted number
+        # in a union.
+        self._is_disputed = reader is not None and resolution.is_disputed
         annotation = Any if type is dict else type
         self._program = _Compiler().compile(resolution.plan, annotation)
 

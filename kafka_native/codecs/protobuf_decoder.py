@@ -313,7 +313,7 @@ class Compiler:
         return _Field(each.number, path, message.node, code, message=message)
 
     def _enum(self, each: Any, name: str, path: str, nullable: bool) -> _Field:
-        names = _names_of(each.enum_type)
+        names = names_of(each.enum_type)
         is_closed = each.enum_type.is_closed
         if not self._has_names and not is_closed:
             return _Field(each.number, path, layout.fixed(name, nullable, "i", 4), "INT32")
@@ -341,12 +341,12 @@ class Compiler:
             return bytes(value)
         if each.type == TYPE_ENUM:
             if self._has_names:
-                value = list(_names_of(each.enum_type)).index(value)
+                value = list(names_of(each.enum_type)).index(value)
             return packing.pack("=i", value)
         return packing.pack(PACKING[NUMBERS[each.type][1]], value)
 
 
-def _names_of(enum: Any) -> dict[int, str]:
+def names_of(enum: Any) -> dict[int, str]:
     """Return the names of an enum by number, as declared. The first name of a number counts."""
     names: dict[int, str] = {}
     for value in enum.values:

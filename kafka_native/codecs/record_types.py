@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+import collections.abc
 import dataclasses
 import enum
 import inspect
 import itertools
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
-__all__ = ["RecordType", "alternatives", "item_of", "record_type_of", "symbols_of"]
+__all__ = [
+    "RecordType",
+    "alternatives",
+    "check_allowed",
+    "collection_of",
+    "is_any",
+    "item_of",
+    "record_type_for",
+    "record_type_of",
+    "symbols_of",
+]
 
+COLLECTIONS = (list, tuple, set, frozenset)
 UNIONS = (typing.Union, types.UnionType)
 WRAPPERS = [
     getattr(typing, name)
@@ -57,6 +70,15 @@ class RecordType:
     def is_dict(self) -> bool:
         """Whether the class is a TypedDict, whose objects are dicts."""
         return typing.is_typeddict(self.cls)
+
+    def check_complete(self, arguments: Collection[str], record: str, path: str) -> None:
+        """Raise SchemaError if an argument without a default isn't among those of a record."""
+        for field, argument in self.arguments.items():
+            if field in self.required and argument not in arguments:
+                raise SchemaError(
+                    f"{self.cls.__name__} needs this field, which the schema of {record} lacks",
+                    below(path, field),
+                )
 
 
 def alternatives(annotation: Any) -> list[Any]:
@@ -150,3 +172,80 @@ def _of_struct(cls: Any) -> RecordType:
         {each.encode_name: hints.get(each.name, Any) for each in fields},
         frozenset(each.encode_name for each in fields if each.required),
     )
+
+
+# --- annotations ---
+
+
+def is_any(annotation: Any) -> bool:
+    """Return whether an annotation allows all objects."""
+    return annotation is Any or annotation is object
+
+
+def _text_of(annotation: Any) -> str:
+    return annotation.__name__ if type(annotation) is type else str(annotation)
+
+
+def _refused(what: str, annotation: Any, path: str) -> SchemaError:
+    return SchemaError(f"the annotation {_text_of(annotation)} has no room for {what}", path)
+
+
+def check_allowed(made: type, annotation: Any, path: str) -> None:
+    """Raise SchemaError if an annotation doesn't allow objects of a type."""
+    for each in alternatives(annotation):
+        if is_any(each) or (each is None and made is type(None)):
+            return
+        if each is float and made is int:
+            return  # as type checkers do
+        if isinstance(each, type) and issubclass(made, each):
+            return
+    raise _refused("None" if made is type(None) else made.__name__, annotation, path)
+
+
+def collection_of(made: type, annotation: Any, path: str) -> tuple[Any, type]:
+    """Return the annotation of an array or map, and the class that it becomes.
+
+    :param made: list or dict.
+    :raises SchemaError: The annotation doesn't allow it.
+    """
+    for each in alternatives(annotation):
+        origin = typing.get_origin(each) or each
+        if is_any(each):
+            return Any, made
+        if not isinstance(origin, type) or record_type_of(origin) is not None:
+            continue
+        if origin is tuple and typing.get_args(each) and typing.get_args(each)[1:] != (...,):
+            continue  # of a fixed length
+        if issubclass(made, origin) and not issubclass(origin, (str, bytes)):
+            return each, made
+        if made is list and origin in COLLECTIONS:
+            return each, origin
+        if made is list and origin in (collections.abc.Set, collections.abc.MutableSet):
+            return each, set
+    raise _refused("an array" if made is list else "a map", annotation, path)
+
+
+def record_type_for(name: str, annotation: Any, path: str) -> RecordType | None:
+    """Return the class of a record. None: a dict with all fields.
+
+    :param name: The record's name, which chooses between several classes.
+    :raises SchemaError: The annotation doesn't allow it.
+    """
+    arms = alternatives(annotation)
+    found = [kind for each in arms if (kind := record_type_of(each)) is not None]
+    if len(found) > 1:
+        named = [each for each in arms if getattr(each, "__name__", None) == name]
+        found = [kind for each in named if (kind := record_type_of(each)) is not None]
+        if len(found) != 1:
+            raise SchemaError(
+                f"the record {name} could be several classes of {_text_of(annotation)}: give one "
+                "of them its name",
+                path,
+            )
+    if found:
+        return found[0]
+    for each in arms:
+        origin = typing.get_origin(each) or each
+        if is_any(each) or (isinstance(origin, type) and issubclass(dict, origin)):
+            return None
+    raise _refused(f"the record {name}", annotation, path)

@@ -102,8 +102,8 @@ NESTING_MAX = 100
 EMPTY_ITEMS_MAX = 1_000_000
 """How many array items without bytes a payload may have: nulls, and records without fields."""
 
-PLANS_MAX = 100
-"""How many readers' schemas a writer's schema keeps a compiled plan for."""
+PROGRAMS_MAX = 100
+"""How many readers' schemas a writer's schema keeps a compiled program for."""
 
 _TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
@@ -139,7 +139,7 @@ class ParsedAvro:
         self.schema = schema
         self.name = name
         self._definition = definition
-        self._plans: dict[tuple[ParsedAvro | None, Any], AvroReader[Any] | None] = {}
+        self._programs: dict[tuple[ParsedAvro | None, Any], AvroReader[Any] | None] = {}
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
@@ -147,29 +147,29 @@ class ParsedAvro:
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
-    def plan_for(self, reader: ParsedAvro | None, type: Any = dict) -> AvroReader[Any] | None:
-        """Return the compiled plan for payloads of this schema. None: only fastavro reads dicts.
+    def program_for(self, reader: ParsedAvro | None, type: Any = dict) -> AvroReader[Any] | None:
+        """Return the program for payloads of this schema. None: only fastavro reads dicts.
 
         :param reader: The reader's schema. None: this one.
         :param type: The class that a record becomes.
         :raises SchemaError: The schema doesn't fit a class other than dict.
         """
         key = None if reader is self else reader, type
-        if key not in self._plans:
-            if len(self._plans) >= PLANS_MAX:
-                self._plans.clear()
-            self._plans[key] = self._compile(*key)
-        return self._plans[key]
+        if key not in self._programs:
+            if len(self._programs) >= PROGRAMS_MAX:
+                self._programs.clear()
+            self._programs[key] = self._compile(*key)
+        return self._programs[key]
 
     def _compile(self, reader: ParsedAvro | None, type: Any) -> AvroReader[Any] | None:
         target = None if reader is None else reader._definition
         if type is not dict:
             return AvroReader(self._definition, target, type=type)
         try:
-            plan = AvroReader(self._definition, target)
+            program = AvroReader(self._definition, target)
         except SchemaError:
             return None
-        return None if plan.is_disputed else plan
+        return None if program._is_disputed else program
 
     @property
     def expanded(self) -> AvroSchema:
@@ -829,10 +829,10 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
     ) -> Any:
         if writer.is_bytes:
             return payload
-        plan = self._plan(writer, reader)
-        if plan is not None:
+        program = self._program(writer, reader)
+        if program is not None:
             try:
-                return plan.read(bytes(payload))
+                return program.read(bytes(payload))
             except DecodeError as error:
                 text = _unreadable(payload, error.path, error.problem)
                 raise SerializationError(text) from error
@@ -847,19 +847,19 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
 
     def _read_function(
         self, writer: ParsedAvro, reader: ParsedAvro | None
-    ) -> Callable[[bytes, int], Any] | None:
+    ) -> Callable[[bytes], Any] | None:
         if writer.is_bytes:
-            return lambda data, start: data[start:]
-        plan = self._plan(writer, reader)
-        return None if plan is None else plan.read
+            return bytes
+        program = self._program(writer, reader)
+        return None if program is None else program.read
 
-    def _plan(self, writer: ParsedAvro, reader: ParsedAvro | None) -> AvroReader[Any] | None:
+    def _program(self, writer: ParsedAvro, reader: ParsedAvro | None) -> AvroReader[Any] | None:
         if self._type is dict:
-            return None if self._return_record_name else writer.plan_for(reader)
+            return None if self._return_record_name else writer.program_for(reader)
         if reader is None:
             raise SerializationError(f"migration rules need dicts, not {_name_of(self._type)}")
         try:
-            return writer.plan_for(reader, self._type)
+            return writer.program_for(reader, self._type)
         except SchemaError as error:
             raise SerializationError(
                 f"the schema doesn't fit {_name_of(self._type)}: {error}"
@@ -874,13 +874,6 @@ class _AvroDeserializerSteps(_AvroSteps, DeserializerSteps):
         path = truncated_path(writer.schema, payload)
         reason = "the payload ends too early" if isinstance(error, EOFError) else str(error)
         return _unreadable(payload, path, reason or type(error).__name__)
-
-    def _finished(self, value: Any, reader: ParsedAvro, ctx: SerializationContext | None) -> Any:
-        if self._from_dict is None:
-            return value
-        if ctx is None:
-            raise TypeError("from_dict needs a SerializationContext")
-        return self._from_dict(value, ctx)
 
 
 def _name_of(type: Any) -> str:

@@ -111,6 +111,28 @@ def _json_loads(data: str | bytes | bytearray) -> Any:
     return json.loads(data) if orjson is None else orjson.loads(data)
 
 
+def _converter_of(type: Any) -> Callable[[Any], Any]:
+    """Return a function that makes objects of a class from values of JSON.
+
+    :raises TypeError: The class, or an annotation in it, is of no kind that JSON has values for.
+    """
+    try:
+        import msgspec
+    except ImportError as error:
+        raise ImportError("type= needs msgspec: pip install 'kafka-native[json]'") from error
+    msgspec.json.Decoder(type)  # checks the annotations
+    convert = msgspec.convert
+
+    def converted(value: Any) -> Any:
+        try:
+            return convert(value, type, str_keys=True)
+        except msgspec.ValidationError as error:
+            name = getattr(type, "__name__", type)
+            raise SerializationError(f"the value doesn't fit {name}: {error}") from error
+
+    return converted
+
+
 def _json_dumps(value: Any) -> str | bytes:
     if orjson is not None:
         dumped: bytes = orjson.dumps(value)
@@ -148,21 +170,40 @@ class ParsedJson:
         root: Resource[Any] = Resource.from_contents(self.schema, DEFAULT_SPEC)
         return self.references.resolver_with_root(root)
 
+    @property
+    def validator(self) -> Any:
+        """The validator of jsonschema.
+
+        :raises SerializationError: The schema is invalid.
+        """
+        if self._validator is None:
+            class_ = validator_for(self.schema)
+            try:
+                class_.check_schema(self.schema)
+                self._accepts = acceptor_of(self.schema, class_.VALIDATORS)
+            except SchemaError as invalid:
+                raise SerializationError(
+                    f"the JSON schema is invalid at {invalid.json_path}: {invalid.message}"
+                ) from invalid
+            except RecursionError as deep:
+                raise SerializationError("the JSON schema is nested too deep") from deep
+            self._validator = class_(self.schema, registry=self.references)
+        return self._validator
+
+    @property
+    def acceptor(self) -> Callable[[Any], bool] | None:
+        """A function that accepts most valid values, or None.
+
+        :raises SerializationError: The schema is invalid.
+        """
+        return self._accepts if self.validator is not None else None
+
     def check(self, value: JsonMessage) -> None:
         """Raise SerializationError if a value doesn't fit the schema."""
         try:
             if self._accepts is not None and self._accepts(value):
                 return
-            if self._validator is None:
-                class_ = validator_for(self.schema)
-                class_.check_schema(self.schema)
-                self._accepts = acceptor_of(self.schema, class_.VALIDATORS)
-                self._validator = class_(self.schema, registry=self.references)
-            error = next(self._validator.iter_errors(value), None)
-        except SchemaError as invalid:
-            raise SerializationError(
-                f"the JSON schema is invalid at {invalid.json_path}: {invalid.message}"
-            ) from invalid
+            error = next(self.validator.iter_errors(value), None)
         except Unresolvable as missing:
             raise SerializationError(
                 f"the JSON schema refers to {missing.ref}, which is not among its references"
@@ -493,10 +534,14 @@ class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
         rule_conf: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
         json_decode: Callable[[bytes], Any] | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
         schema = _schema_of(schema_str)
         if schema_registry_client is None and (schema is None or schema.references):
             raise ValueError("schema_registry_client is needed without a complete schema")
+        if type is not dict and from_dict is not None:
+            raise ValueError("type excludes from_dict")
         if from_dict is not None and not callable(from_dict):
             raise ValueError("from_dict must be callable with (dict, SerializationContext)")
         properties = Properties(self._default_conf, conf)
@@ -504,6 +549,7 @@ class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
         self._validate = properties.take_bool("validate")
         properties.check_empty()
         self._from_dict = from_dict
+        self._convert = None if type is dict else _converter_of(type)
         self._json_decode = json_decode or _json_loads
         self._schema = schema
         self._init_rules(rule_conf, rule_registry)
@@ -521,18 +567,26 @@ class _JsonDeserializerSteps(_JsonSteps, DeserializerSteps):
                 f"the payload of {len(payload)} bytes isn't valid JSON: {error}"
             ) from error
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any]:
-        decode = self._json_decode
-        return lambda data, start: decode(data[start:])
+    def _read_function(self, writer: Any, reader: ParsedJson) -> Callable[[bytes], Any]:
+        decode, convert = self._json_decode, self._convert
+        if not self._validate:
+            return decode if convert is None else lambda payload: convert(decode(payload))
+        accepts, check = reader.acceptor, reader.check
 
-    def _finished(self, value: Any, reader: ParsedJson, ctx: SerializationContext | None) -> Any:
+        def read(payload: bytes) -> Any:
+            value = decode(payload)
+            if accepts is None or not accepts(value):
+                check(value)
+            return value if convert is None else convert(value)
+
+        return read
+
+    def _from_value(self, value: Any, ctx: SerializationContext | None) -> Any:
+        return super()._from_value(value, ctx) if self._convert is None else self._convert(value)
+
+    def _check(self, value: Any, reader: ParsedJson) -> None:
         if self._validate:
             reader.check(value)
-        if self._from_dict is None:
-            return value
-        if ctx is None:
-            raise TypeError("from_dict needs a SerializationContext")
-        return self._from_dict(value, ctx)
 
 
 class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):
@@ -554,7 +608,11 @@ class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):
     :param rule_registry: The rule executors and actions. Default: those of the process.
     :param json_decode: Converts the bytes of JSON to a value. Default: orjson if it is installed,
         or else Python's json.
+    :param type: The class of the objects, instead of from_dict: a dataclass, a ``msgspec.Struct``,
+        a TypedDict, or another type that msgspec converts values of JSON to. Default: dict.
     :raises ValueError: The configuration is invalid.
+    :raises TypeError: The annotations of ``type`` have no values in JSON.
+    :raises ImportError: ``type`` is given, and msgspec isn't installed.
     :raises SerializationError: The schema is invalid.
     """
 
@@ -567,6 +625,8 @@ class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):
         rule_conf: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
         json_decode: Callable[[bytes], Any] | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
         super().__init__(
             schema_str,
@@ -576,6 +636,7 @@ class JSONDeserializer(_JsonDeserializerSteps, BaseDeserializer):
             rule_conf,
             rule_registry,
             json_decode,
+            type=type,
         )
         run(self._prepare())
 
@@ -686,11 +747,14 @@ class _JSONDeserializerSettings(DeserializerSettings[S]):
         rule_registry: RuleRegistry | None = None,
         json_decode: Callable[[bytes], Any] | None = None,
         deserializer_init: Callable[[S], Any] | None = None,
+        *,
+        type: Any = dict,
     ) -> None:
         super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
         self._schema = schema
         self._from_dict = from_dict
         self._json_decode = json_decode
+        self._type = type
         self._conf = deserializer_config
         self._init = deserializer_init
 
@@ -702,6 +766,11 @@ class _JSONDeserializerSettings(DeserializerSettings[S]):
     def set_from_dict(self: B, from_dict: FromDict) -> B:
         """Convert dicts with this function of (dict, SerializationContext)."""
         self._from_dict = from_dict  # type: ignore[attr-defined]
+        return self
+
+    def set_type(self: B, type: Any) -> B:
+        """Make objects of this class instead of dicts."""
+        self._type = type  # type: ignore[attr-defined]
         return self
 
     def set_json_decode(self: B, json_decode: Callable[[bytes], Any]) -> B:
@@ -732,6 +801,7 @@ class JSONDeserializerBuilder(
             self._rule_conf,
             self._rule_registry,
             self._json_decode,
+            type=self._type,
         )
 
 
@@ -757,4 +827,5 @@ class AsyncJSONDeserializerBuilder(
             self._rule_conf,
             self._rule_registry,
             self._json_decode,
+            type=self._type,
         )

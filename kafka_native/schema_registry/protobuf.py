@@ -9,9 +9,10 @@ import datetime
 import decimal
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.codecs.protobuf_descriptors import indexes_of
+from kafka_native.codecs.protobuf_objects import MessageReader, UnfitValueError
 from kafka_native.schema_registry import protobuf_files as files
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
@@ -65,6 +66,9 @@ __all__ = [
     "ProtobufSerializer",
     "ProtobufSerializerBuilder",
 ]
+
+MessageType: TypeAlias = type[Message]
+"""A class of messages."""
 
 _DECIMAL = "confluent.type.Decimal"
 _TIMESTAMP = "google.protobuf.Timestamp"
@@ -473,11 +477,13 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
 
     def __init__(
         self,
-        message_type: type[Message],
+        message_type: MessageType,
         conf: dict[str, Any] | None = None,
         schema_registry_client: Any = None,
         rule_conf: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
+        *,
+        type: Any = None,
     ) -> None:
         properties = Properties(self._default_conf, conf)
         self._init_deserializer(schema_registry_client, properties)
@@ -486,6 +492,8 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
         self._schema = None
         self._message_class: Any = GetMessageClass(message_type.DESCRIPTOR)
         self._message_name: str = message_type.DESCRIPTOR.full_name
+        self._type = type
+        self._objects = None if type is None else MessageReader(self._message_class, type)
         self._init_rules(rule_conf, rule_registry)
 
     def _record_name_of(self, parsed: ParsedProtobuf, schema_id: SchemaId) -> str | None:
@@ -517,9 +525,20 @@ class _ProtobufDeserializerSteps(_ProtobufSteps, DeserializerSteps):
             return json_format.MessageToDict(message, always_print_fields_with_no_presence=True)
         return message
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
-        parse = self._message_class.FromString
-        return lambda data, start: parse(data[start:])
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes], Any] | None:
+        if self._objects is not None:
+            return self._objects.read
+        parse: Callable[[bytes], Any] = self._message_class.FromString
+        return parse
+
+    def _from_value(self, value: Any, ctx: SerializationContext | None) -> Any:
+        if self._objects is None:
+            return value
+        try:
+            return self._objects.convert(value)
+        except UnfitValueError as error:
+            name = getattr(self._type, "__name__", self._type)
+            raise SerializationError(f"the message can't become a {name}: {error}") from error
 
     def _migrated(self, value: Any, reader: ParsedProtobuf, schema_id: SchemaId) -> Any:
         latest = GetMessageClass(reader.message_named(self._message_name))()
@@ -550,7 +569,11 @@ class ProtobufDeserializer(_ProtobufDeserializerSteps, BaseDeserializer):
         indexes before the payload are skipped.
     :param rule_conf: The configuration of rule executors and actions.
     :param rule_registry: The rule executors and actions. Default: those of the process.
+    :param type: The class of the objects: dict, a dataclass, a ``msgspec.Struct``, a NamedTuple or
+        a TypedDict. Default: messages.
     :raises ValueError: The configuration is invalid.
+    :raises SchemaError: The message doesn't fit the annotations of ``type``.
+    :raises TypeError: The annotations of ``type`` can't be resolved.
     """
 
 
@@ -662,20 +685,28 @@ class _ProtobufDeserializerSettings(DeserializerSettings[S]):
         self,
         schema_registry_config: dict[str, Any] | None = None,
         schema_registry_client: Any = None,
-        message_type: type[Message] | None = None,
+        message_type: MessageType | None = None,
         deserializer_config: dict[str, Any] | None = None,
         rule_config: dict[str, Any] | None = None,
         rule_registry: RuleRegistry | None = None,
         deserializer_init: Callable[[S], Any] | None = None,
+        *,
+        type: Any = None,
     ) -> None:
         super().__init__(schema_registry_config, schema_registry_client, rule_config, rule_registry)
         self._message_type = message_type
+        self._type = type
         self._conf = deserializer_config
         self._init = deserializer_init
 
-    def set_message_type(self: B, msg_type: type[Message]) -> B:
+    def set_message_type(self: B, msg_type: MessageType) -> B:
         """Use this class of messages. Each builder needs one."""
         self._message_type = msg_type  # type: ignore[attr-defined]
+        return self
+
+    def set_type(self: B, type: Any) -> B:
+        """Make objects of this class instead of messages."""
+        self._type = type  # type: ignore[attr-defined]
         return self
 
 
@@ -696,7 +727,12 @@ class ProtobufDeserializerBuilder(
         if self._message_type is None:
             raise ValueError("the builder needs a message type: call set_message_type()")
         return ProtobufDeserializer(
-            self._message_type, self._conf, client, self._rule_conf, self._rule_registry
+            self._message_type,
+            self._conf,
+            client,
+            self._rule_conf,
+            self._rule_registry,
+            type=self._type,
         )
 
 
@@ -718,5 +754,10 @@ class AsyncProtobufDeserializerBuilder(
         if self._message_type is None:
             raise ValueError("the builder needs a message type: call set_message_type()")
         return AsyncProtobufDeserializer(
-            self._message_type, self._conf, client, self._rule_conf, self._rule_registry
+            self._message_type,
+            self._conf,
+            client,
+            self._rule_conf,
+            self._rule_registry,
+            type=self._type,
         )

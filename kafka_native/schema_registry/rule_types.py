@@ -49,22 +49,22 @@ DLQ_RULE_SUBJECT_HEADER = f"{DLQ_HEADER_PREFIX}subject"
 DLQ_RULE_TOPIC_HEADER = f"{DLQ_HEADER_PREFIX}topic"
 DLQ_RULE_EXCEPTION_HEADER = f"{DLQ_HEADER_PREFIX}exception"
 
-_original_key: ContextVar[Any] = ContextVar("kafka_native_original_key", default=None)
+original_key: ContextVar[Any] = ContextVar("kafka_native_original_key", default=None)
 
 
 def set_original_key(key: Any) -> None:
     """Store the key of the message whose value the same thread or task converts next."""
-    _original_key.set(key)
+    original_key.set(key)
 
 
 def get_original_key() -> Any:
     """Return the stored key of the current message, or None."""
-    return _original_key.get()
+    return original_key.get()
 
 
 def clear_original_key() -> None:
     """Forget the stored key, so that the next message doesn't get it."""
-    _original_key.set(None)
+    original_key.set(None)
 
 
 class FieldType(str, Enum):

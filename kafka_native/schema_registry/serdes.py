@@ -12,8 +12,9 @@ import io
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from functools import partial
 from itertools import pairwise
-from typing import Any, ClassVar, Final, NamedTuple, NoReturn, TypeAlias, TypeVar
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
 
+from kafka_native._native.conversions import LastConversion, Unknown
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
 from kafka_native.schema_registry.rule_registry import RuleRegistry
@@ -21,6 +22,7 @@ from kafka_native.schema_registry.rule_types import (
     FieldTransformer,
     clear_original_key,
     get_original_key,
+    original_key,
     set_original_key,
 )
 from kafka_native.schema_registry.schema_ids import (
@@ -567,28 +569,11 @@ class SerializerSteps(BaseSerde):
 class _Conversion(NamedTuple):
     """What a deserializer does with the payloads of one schema in one topic."""
 
-    read: Callable[[bytes, int], Any]
-    """Returns the object of a payload that begins at a position."""
-    reader: Any
-    """The parsed schema of the reader."""
-    schema_id: SchemaId
+    read: Callable[[bytes], Any]
+    """Returns the object of a payload, before your function converts it."""
     latest: RegisteredSchema | None
     """The latest version, if the reader has to be this one."""
     latest_call: Callable[[], Any] | None
-
-
-class _LastConversion(NamedTuple):
-    """The conversion of the last message, which that of the next one usually is."""
-
-    topic: str
-    field: MessageField
-    framing: bytes
-    """What the payload begins with. No framing is the start of another one."""
-    conversion: _Conversion
-
-
-UNKNOWN: Final = object()
-"""Stands for the object of data that needs the steps."""
 
 
 class DeserializerSteps(BaseSerde):
@@ -608,6 +593,7 @@ class DeserializerSteps(BaseSerde):
         "schema.id.deserializer": dual_schema_id_deserializer,
     }
 
+    _from_dict: Callable[[Any, SerializationContext], Any] | None = None
     _has_message_indexes: ClassVar[bool] = False
     """Whether Protobuf's message indexes follow the schema's id."""
 
@@ -619,7 +605,8 @@ class DeserializerSteps(BaseSerde):
             self._reads_id_header or self._schema_id_deserializer is prefix_schema_id_deserializer
         )
         self._conversions: dict[tuple[str | None, bool, bytes], _Conversion] = {}
-        self._last: _LastConversion | None = None
+        self._last: LastConversion | None = None
+        """That of the last message, unless the subject may get another latest version."""
 
     def _record_name_of(self, parsed: Any, schema_id: SchemaId) -> str | None:
         """Return the record name of the writer's schema."""
@@ -633,8 +620,8 @@ class DeserializerSteps(BaseSerde):
         """
         raise NotImplementedError
 
-    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes, int], Any] | None:
-        """Return a function that does what `_decode()` does, for a payload at a position.
+    def _read_function(self, writer: Any, reader: Any) -> Callable[[bytes], Any] | None:
+        """Return a function that does what `_decode()` and `_check()` do.
 
         It may raise any exception: the steps report the problem. None: there is no such function.
         """
@@ -644,9 +631,16 @@ class DeserializerSteps(BaseSerde):
         """Return the object for what migration rules have made."""
         return value
 
-    def _finished(self, value: Any, reader: Any, ctx: SerializationContext | None) -> Any:
-        """Return the object for your program: checked, and converted by your function."""
-        return value
+    def _check(self, value: Any, reader: Any) -> None:
+        """Raise SerializationError if an object doesn't fit the reader's schema."""
+
+    def _from_value(self, value: Any, ctx: SerializationContext | None) -> Any:
+        """Return the object for your program, converted by your function if there is one."""
+        if self._from_dict is None:
+            return value
+        if ctx is None:
+            raise TypeError("from_dict needs a SerializationContext")
+        return self._from_dict(value, ctx)
 
     def _framing(
         self, data: bytes, ctx: SerializationContext | None
@@ -671,40 +665,44 @@ class DeserializerSteps(BaseSerde):
         return ((*place, data[:size]), size) if size else None
 
     def _known_object(self, data: bytes | None, ctx: SerializationContext | None) -> Any:
-        """Return the object of data if there is a conversion for it, or else UNKNOWN."""
-        if type(data) is not bytes or not self._conversions:
-            return UNKNOWN
+        """Return the object of data if there is a conversion for it, or else Unknown."""
         last = self._last
-        if (
-            last is not None
-            and ctx is not None
-            and ctx.field is last.field
-            and ctx.topic == last.topic
-            and data.startswith(last.framing)
-            and not ctx.headers
-        ):
-            conversion, start = last.conversion, len(last.framing)
-        else:
-            framing = self._framing(data, ctx)
-            known = self._conversions.get(framing[0]) if framing is not None else None
-            if framing is None or known is None:
-                return UNKNOWN
-            conversion, start = known, framing[1]
-            if ctx is not None and not ctx.headers:
-                self._last = _LastConversion(ctx.topic, ctx.field, data[:start], conversion)
+        value = Unknown if last is None else last.object_of(data, ctx)
+        if value is Unknown:
+            value = self._kept_object(data, ctx)
+        if data is None or value is Unknown or self._from_dict is None:
+            return value
         try:
-            if conversion.latest_call is not None and not self._is_current(conversion):
-                self._last = None
-                return UNKNOWN
-            try:
-                value = conversion.read(data, start)
-            except Exception:
-                return UNKNOWN  # the steps report the problem
-            return self._finished(value, conversion.reader, ctx)
+            return self._from_value(value, ctx)
         except SerializationError as error:
-            self._raise_with_context(error, ctx, conversion.schema_id)
-        finally:
-            remember_key(ctx, data)
+            self._raise_with_context(error, ctx, self._unframed(data, ctx)[0])
+
+    def _kept_object(self, data: bytes | None, ctx: SerializationContext | None) -> Any:
+        if type(data) is not bytes or not self._conversions:
+            return Unknown
+        framing = self._framing(data, ctx)
+        conversion = self._conversions.get(framing[0]) if framing is not None else None
+        if framing is None or conversion is None:
+            return Unknown
+        start = framing[1]
+        if conversion.latest_call is not None:
+            if not self._is_current(conversion):
+                return Unknown
+        elif ctx is not None and not ctx.headers:
+            self._last = LastConversion(
+                ctx.topic,
+                ctx.field,
+                data[:start],
+                conversion.read,
+                original_key,
+                is_key=ctx.field == _KEY,
+            )
+        try:
+            value = conversion.read(data[start:])
+        except Exception:
+            return Unknown  # the steps report the problem
+        remember_key(ctx, data)
+        return value
 
     def _is_current(self, conversion: _Conversion) -> bool:
         """Return whether the reader's schema is still the latest one."""
@@ -716,7 +714,6 @@ class DeserializerSteps(BaseSerde):
         self,
         data: bytes,
         ctx: SerializationContext | None,
-        schema_id: SchemaId,
         writer: tuple[Schema | None, Any],
         reader: tuple[Schema | None, Any],
         latest: RegisteredSchema | None = None,
@@ -738,7 +735,7 @@ class DeserializerSteps(BaseSerde):
             self._conversions = {}
         call = self._latest_call(subject)
         self._last = None
-        self._conversions[framing[0]] = _Conversion(read, reader[1], schema_id, latest, call)
+        self._conversions[framing[0]] = _Conversion(read, latest, call)
 
     def _unframed(self, data: bytes, ctx: SerializationContext | None) -> tuple[SchemaId, bytes]:
         """Split data into the schema's id and the payload."""
@@ -818,7 +815,7 @@ class DeserializerSteps(BaseSerde):
             own = None
             if self._schema is not None:
                 own = yield from self._parsed_schema(self._schema)
-            self._keep_conversion(data, ctx, schema_id, (None, own), (None, own))
+            self._keep_conversion(data, ctx, (None, own), (None, own))
             return self._converted(payload, own, own, schema_id, ctx)
         subject = None
         if ctx is not None:
@@ -840,7 +837,7 @@ class DeserializerSteps(BaseSerde):
         parsed_reader = yield from self._parsed_for(reader, ctx, schema_id)
         schemas = (writer, parsed_writer), (reader, parsed_reader)
         if not migrations:
-            self._keep_conversion(data, ctx, schema_id, *schemas, latest, subject)
+            self._keep_conversion(data, ctx, *schemas, latest, subject)
         if ctx is None or subject is None:
             return self._converted(payload, parsed_writer, parsed_reader, schema_id, ctx)
         return self._through_rules(data, payload, schema_id, ctx, subject, *schemas, migrations)
@@ -870,7 +867,8 @@ class DeserializerSteps(BaseSerde):
     ) -> Any:
         try:
             value = self._decode(payload, writer, reader, schema_id)
-            return self._finished(value, reader, ctx)
+            self._check(value, reader)
+            return self._from_value(value, ctx)
         except SerializationError as error:
             self._raise_with_context(error, ctx, schema_id)
 
@@ -907,7 +905,8 @@ class DeserializerSteps(BaseSerde):
             tags, transformer = self._inline_tags(reader[1]), self._transformer(reader[1])
             value = domain(value, tags, transformer, data)
         try:
-            return self._finished(value, reader[1], ctx)
+            self._check(value, reader[1])
+            return self._from_value(value, ctx)
         except SerializationError as error:
             self._raise_with_context(error, ctx, schema_id)
 
@@ -1027,7 +1026,7 @@ class BaseDeserializer(DeserializerSteps, _SyncLifecycle, Deserializer):
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
         value = self._known_object(data, ctx)
-        return run(self._deserialize(data, ctx)) if value is UNKNOWN else value
+        return run(self._deserialize(data, ctx)) if value is Unknown else value
 
 
 class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
@@ -1044,4 +1043,4 @@ class AsyncBaseDeserializer(DeserializerSteps, _AsyncLifecycle, Deserializer):
         :raises SchemaRegistryError: The registry refused a request, or doesn't answer.
         """
         value = self._known_object(data, ctx)
-        return await run_async(self._deserialize(data, ctx)) if value is UNKNOWN else value
+        return await run_async(self._deserialize(data, ctx)) if value is Unknown else value

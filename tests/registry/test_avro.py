@@ -544,15 +544,15 @@ def test_readers_that_only_fastavro_reads_alike(registry: MemoryRegistry) -> Non
         assert repr(own) == repr(other)
 
 
-def test_a_plan_is_compiled_once_for_a_pair_of_schemas(registry: MemoryRegistry) -> None:
+def test_a_program_is_compiled_once_for_a_pair_of_schemas(registry: MemoryRegistry) -> None:
     writer = ours.parse(Schema(TEXT, "AVRO"), {})
     reader = ours.parse(Schema(TEXT, "AVRO"), {})
-    assert writer.plan_for(None) is writer.plan_for(writer) is writer.plan_for(None)
-    assert writer.plan_for(reader) is not writer.plan_for(None)
-    assert writer.plan_for(reader) is writer.plan_for(reader)
-    for _ in range(ours.PLANS_MAX + 1):
-        writer.plan_for(ours.parse(Schema(TEXT, "AVRO"), {}))
-    assert len(writer._plans) <= ours.PLANS_MAX
+    assert writer.program_for(None) is writer.program_for(writer) is writer.program_for(None)
+    assert writer.program_for(reader) is not writer.program_for(None)
+    assert writer.program_for(reader) is writer.program_for(reader)
+    for _ in range(ours.PROGRAMS_MAX + 1):
+        writer.program_for(ours.parse(Schema(TEXT, "AVRO"), {}))
+    assert len(writer._programs) <= ours.PROGRAMS_MAX
 
 
 @dataclasses.dataclass

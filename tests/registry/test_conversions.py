@@ -6,10 +6,12 @@ import asyncio
 import json
 import uuid
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 import pytest
 
+from kafka_native._native.conversions import LastConversion, Unknown
 from kafka_native.schema_registry import avro, json_schema, protobuf, rule_types, serdes
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.schema_ids import (
@@ -416,3 +418,25 @@ def test_a_payload_that_is_not_bytes(registry: MemoryRegistry, client: Counting)
     for _ in range(2):
         assert reader(data, context()) == ADA
         assert reader(bytearray(data), context()) == ADA  # type: ignore[arg-type]
+
+
+def test_data_that_only_begins_like_the_last_message() -> None:
+    key: ContextVar[Any] = ContextVar("key", default=None)
+    for is_key, field in ((True, KEY), (False, VALUE)):
+        last = LastConversion("users", field, b"\0\0\0\0\1", bytes.decode, key, is_key=is_key)
+        assert last.object_of(b"\0\0\0\0\1Ada", context(field=field)) == "Ada"
+        assert key.get() == (b"\0\0\0\0\1Ada" if is_key else None)
+        assert last.object_of(b"\0\0\0\0\1", context(field=field)) == ""
+        others = [
+            (b"", context(field=field)),
+            (b"\0\0\0\0", context(field=field)),
+            (b"\0\0\0\0\2Ada", context(field=field)),
+            (bytearray(b"\0\0\0\0\1Ada"), context(field=field)),
+            (None, context(field=field)),
+            (b"\0\0\0\0\1Ada", None),
+            (b"\0\0\0\0\1Ada", context("others", field)),
+            (b"\0\0\0\0\1Ada", context(field=VALUE if is_key else KEY)),
+            (b"\0\0\0\0\1Ada", context(field=field, headers=[("a", b"b")])),
+            (b"\0\0\0\0\1\xff", context(field=field)),  # the function raises
+        ]
+        assert [last.object_of(*each) for each in others] == [Unknown] * len(others)

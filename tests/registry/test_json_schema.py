@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import struct
+import sys
+import typing
 from typing import Any
 
+import msgspec
 import pytest
 from confluent_kafka.schema_registry import json_schema as theirs
 from confluent_kafka.serialization import SerializationContext as TheirContext
@@ -15,6 +19,8 @@ from hypothesis import strategies as st
 
 from kafka_native.schema_registry import Schema, SchemaReference, record_subject_name_strategy
 from kafka_native.schema_registry import json_schema as ours
+from kafka_native.schema_registry.rule_registry import RuleRegistry
+from kafka_native.schema_registry.rule_types import RuleContext, RuleExecutor
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 from tests.registry.memory_registry import MemoryRegistry
 from tests.registry.test_avro import raised
@@ -205,3 +211,105 @@ def test_asyncio_makes_the_same_bytes(registry: MemoryRegistry) -> None:
         return data, await reader(data, CONTEXT)
 
     assert asyncio.run(main()) == (both(registry, TEXT, ADA), ADA)
+
+
+@dataclasses.dataclass
+class Home:
+    door: int
+
+
+@dataclasses.dataclass
+class User:
+    name: str
+    home: Home | None = None
+    tags: tuple[str, ...] = ()
+
+
+class Short(msgspec.Struct):
+    name: str
+
+
+class Typed(typing.TypedDict):
+    name: str
+    tags: list[str]
+
+
+ADA_USER = User("Ada Ü", Home(7), ("a",))
+
+
+@pytest.mark.parametrize("validate", [True, False])
+def test_classes_instead_of_dicts(registry: MemoryRegistry, validate: bool) -> None:
+    data = both(registry, TEXT, ADA)
+    conf = {"validate": validate}
+    kinds: list[tuple[Any, Any]] = [
+        (User, ADA_USER),
+        (Short, Short("Ada Ü")),
+        (Typed, {"name": "Ada Ü", "tags": ["a"]}),
+    ]
+    for kind, expected in kinds:
+        reader = ours.JSONDeserializer(None, None, registry.client(), conf, type=kind)
+        assert [reader(data, CONTEXT) for _ in range(3)] == [expected] * 3
+        assert reader(data) == expected
+    built, _ = (
+        ours.JSONDeserializerBuilder(schema_registry_client=registry.client())
+        .set_type(User)
+        .set_deserializer_config(conf)
+        .build({}, False)
+    )
+    assert built(data, CONTEXT) == ADA_USER
+
+    async def read() -> Any:
+        client = registry.async_client()
+        return await ours.AsyncJSONDeserializer(None, None, client, conf, type=User)(data, CONTEXT)
+
+    assert asyncio.run(read()) == ADA_USER
+
+
+def test_a_class_that_does_not_fit(registry: MemoryRegistry) -> None:
+    data = both(registry, TEXT, {"name": "Ada"})
+    strict = registry.client()
+    reader = ours.JSONDeserializer(None, None, strict, type=Home)
+    for _ in range(2):
+        assert raised(lambda: reader(data, CONTEXT)) == (
+            "topic users, value, schema id 1: the value doesn't fit Home: "
+            "Object missing required field `door`"
+        )
+    invalid = data[:5] + b'{"name": 5}'  # the schema is checked first
+    users = ours.JSONDeserializer(None, None, strict, type=User)
+    for _ in range(2):
+        assert "$.name: 5 is not of type 'string'" in raised(lambda: users(invalid, CONTEXT))
+    with pytest.raises(ValueError, match="type excludes from_dict"):
+        ours.JSONDeserializer(TEXT, lambda value, ctx: value, strict, type=User)
+    with pytest.raises(TypeError, match="more than one"):
+        ours.JSONDeserializer(TEXT, None, strict, type=Home | User)
+
+
+def test_rules_get_the_dict_before_it_becomes_an_object(registry: MemoryRegistry) -> None:
+    data = both(registry, TEXT, ADA)
+    rules = RuleRegistry()
+    rules.register_executor(Upper())
+    rule = {"name": "r", "kind": "TRANSFORM", "mode": "READ", "type": "UPPER"}
+    registry.register(
+        "users-value",
+        {"schema": TEXT, "schemaType": "JSON", "ruleSet": {"domainRules": [rule]}},
+    )
+    conf = {"use.latest.version": True}
+    reader = ours.JSONDeserializer(
+        None, None, registry.client(), conf, rule_registry=rules, type=User
+    )
+    assert reader(data, CONTEXT) == dataclasses.replace(ADA_USER, name="ADA Ü")
+
+
+class Upper(RuleExecutor):
+    def type(self) -> str:
+        return "UPPER"
+
+    def transform(self, ctx: RuleContext, message: Any) -> Any:
+        assert type(message) is dict
+        return {**message, "name": message["name"].upper()}
+
+
+def test_without_msgspec_classes_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "msgspec", None)
+    with pytest.raises(ImportError, match=r"pip install 'kafka-native\[json\]'"):
+        ours.JSONDeserializer(TEXT, type=User)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import struct
 from typing import Any
 
@@ -16,6 +17,8 @@ from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_native.codecs import SchemaError
+from kafka_native.codecs.protobuf_objects import MessageReader
 from kafka_native.schema_registry import protobuf as ours
 from kafka_native.schema_registry import record_subject_name_strategy
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
@@ -266,3 +269,49 @@ def test_indexes_that_point_nowhere_by_record_name(registry: MemoryRegistry) -> 
     reader = ours.ProtobufDeserializer(User, conf, registry.client())
     text = raised(lambda: reader(b"\0\0\0\0\2\2\4", CONTEXT))
     assert text.startswith("topic users, value, schema id 2: the message indexes [2] point at no")
+
+
+@dataclasses.dataclass
+class Person:
+    name: str
+
+
+def test_classes_instead_of_messages(registry: MemoryRegistry) -> None:
+    data = ours.ProtobufSerializer(User, registry.client())(ADA, CONTEXT)
+    kinds: list[tuple[Any, Any]] = [
+        (Person, Person(ADA.name)),
+        (dict, MessageReader(User).convert(ADA)),
+        (None, ADA),
+    ]
+    for kind, expected in kinds:
+        reader = ours.ProtobufDeserializer(User, {}, registry.client(), type=kind)
+        assert [reader(data, CONTEXT) for _ in range(3)] == [expected] * 3
+        assert ours.ProtobufDeserializer(User, {}, type=kind)(data, CONTEXT) == expected
+    builder = ours.ProtobufDeserializerBuilder(
+        schema_registry_client=registry.client(), message_type=User
+    )
+    built, _ = builder.set_type(Person).build({}, False)
+    assert built(data, CONTEXT) == Person(ADA.name)
+
+    async def read() -> Any:
+        client = registry.async_client()
+        return await ours.AsyncProtobufDeserializer(User, {}, client, type=Person)(data, CONTEXT)
+
+    assert asyncio.run(read()) == Person(ADA.name)
+
+
+def test_a_class_that_does_not_fit() -> None:
+    wrong = dataclasses.make_dataclass("Wrong", [("name", int)])
+    with pytest.raises(SchemaError, match="name: the annotation int has no room for str"):
+        ours.ProtobufDeserializer(User, type=wrong)
+
+
+def test_a_value_that_no_object_stands_for(registry: MemoryRegistry) -> None:
+    late = User(born={"seconds": 2**50})
+    data = ours.ProtobufSerializer(User, registry.client())(late, CONTEXT)
+    reader = ours.ProtobufDeserializer(User, {}, registry.client(), type=dict)
+    for _ in range(2):
+        assert raised(lambda: reader(data, CONTEXT)) == (
+            "topic users, value, schema id 2: the message can't become a dict: a timestamp is "
+            "outside of the years 1 to 9999"
+        )
