@@ -229,7 +229,7 @@ def schema_option(which: str, *names: str) -> Callable[[Any], Any]:
 )
 @form_option("key")
 @form_option("value")
-@typed_messages.option
+@typed_messages.option(packed=False)
 @schema_option("value", "--schema", "--value-schema")
 @schema_option("key", "--key-schema")
 @click.option(
