@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,26 @@ NUMBERS: Final = (
 
 RULES_PREFIX: Final = "rules."
 """The properties of rule executors, such as the secret of an encryption key, begin with this."""
+
+
+Reference = tuple[str, str, int]
+"""The name of a reference in a schema, and the subject and the version that it stands for."""
+
+
+def reference(text: str) -> Reference:
+    """Parse ``NAME=SUBJECT:VERSION``. A subject may contain colons."""
+    name, equals, rest = text.partition("=")
+    subject, colon, number = rest.rpartition(":")
+    if not (name and equals and subject and colon and number.isascii() and number.isdigit()):
+        raise click.BadParameter(f"{text!r} isn't NAME=SUBJECT:VERSION")
+    return name, subject, int(number)
+
+
+def reference_option(*names: str, help: str) -> Callable[[Any], Any]:
+    """Make an option for the references of the schema in a file. It may repeat."""
+    return click.option(
+        *names, multiple=True, type=reference, metavar="NAME=SUBJECT:VERSION", help=help
+    )
 
 
 def rule_config(connection: Connection) -> dict[str, str]:

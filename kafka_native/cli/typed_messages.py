@@ -15,7 +15,7 @@ import click
 from kafka_native import Message
 from kafka_native.cli import packed_values, typed_values
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.registry import registry_line
+from kafka_native.cli.registry import Reference, registry_line
 from kafka_native.cli.texts import count
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
@@ -278,6 +278,8 @@ class SchemaChoice:
     """The text of a schema to register. None: the latest version of the subject is used."""
     message: str | None = None
     """The name of a Protobuf message. None: the first one of the schema."""
+    references: Sequence[Reference] = ()
+    """The schemas to which ``text`` refers."""
 
 
 class TypedWriter:
@@ -351,12 +353,14 @@ class TypedWriter:
 
     def _schema(self, subject: str) -> tuple[int, Schema]:
         """The id and the schema with which to write."""
-        from kafka_native.schema_registry import Schema, SchemaRegistryError
+        from kafka_native.schema_registry import Schema, SchemaReference, SchemaRegistryError
 
         kind, text = self._choice.kind, self._choice.text
         form = "serialized" if kind == "protobuf" else None
         if text is not None:
-            schema_id = self._client.register_schema(subject, Schema(text, kind.upper()))
+            references = [SchemaReference(*each) for each in self._choice.references]
+            given = Schema(text, kind.upper(), references)
+            schema_id = self._client.register_schema(subject, given)
             return schema_id, self._client.get_schema(schema_id, subject, form)
         try:
             latest = self._client.get_latest_version(subject, form)
