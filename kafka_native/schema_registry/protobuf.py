@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from kafka_native.schema_registry import protobuf_files as files
+from kafka_native.schema_registry.protobuf_decimals import DECIMAL_TYPE, set_decimal
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
     Empty,
@@ -65,9 +66,8 @@ __all__ = [
     "ProtobufSerializerBuilder",
 ]
 
-_DECIMAL = "confluent.type.Decimal"
 _TIMESTAMP = "google.protobuf.Timestamp"
-_SINGLE_VALUES = {_DECIMAL: FieldType.BYTES, _TIMESTAMP: FieldType.LONG}
+_SINGLE_VALUES = {DECIMAL_TYPE: FieldType.BYTES, _TIMESTAMP: FieldType.LONG}
 """Messages that a rule gets as one value, and not field by field."""
 
 _INTS = ("INT32", "SINT32", "UINT32", "FIXED32", "SFIXED32")
@@ -240,11 +240,8 @@ def _message_of(field: Any, value: Any) -> Any:
     message: Any = GetMessageClass(field.message_type)()
     if name == _TIMESTAMP and isinstance(value, datetime.datetime):
         message.FromDatetime(value)
-    elif name == _DECIMAL and isinstance(value, decimal.Decimal) and value.is_finite():
-        _, digits, exponent = value.as_tuple()
-        unscaled = int(value.scaleb(-int(exponent)))
-        message.value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
-        message.precision, message.scale = len(digits), -int(exponent)
+    elif name == DECIMAL_TYPE and isinstance(value, decimal.Decimal) and value.is_finite():
+        set_decimal(message, value)
     else:
         raise RuleError(f"the rule returned {type(value).__name__} for {field.full_name}: {name}")
     return message
