@@ -117,10 +117,21 @@ def registry_errors() -> Iterator[None]:
         raise Failed(str(error)) from error
 
 
+HINTS: Final[dict[int | None, str]] = {
+    -1: "kafka-native doctor -r URL finds the reason",
+    401: f"-X {REGISTRY_PREFIX}basic.auth.user.info=USER:PASSWORD is the login",
+    40401: "kafka-native schemas list shows the subjects",
+    40402: "kafka-native schemas show SUBJECT lists the versions",
+}
+"""What to do after an error, by the registry's code or else the HTTP status. -1: no answer."""
+
+
 def registry_line(error: Exception) -> str:
-    """A registry's error as a line for users, with the command that finds its reason."""
+    """A registry's error as a line for users, with what to do next."""
     status = getattr(error, "http_status_code", None)
+    code = getattr(error, "error_code", -1)
     text = f"schema registry: {getattr(error, 'error_message', error)}"
-    if status == -1:
-        return f"{text} (hint: kafka-native doctor -r URL finds the reason)"
-    return f"{text} (HTTP {status})"
+    if isinstance(status, int) and status > 0:
+        text += f" (HTTP {status})"
+    hint = HINTS.get(status if code == -1 else code)
+    return text if hint is None else f"{text} (hint: {hint})"
