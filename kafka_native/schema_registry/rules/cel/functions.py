@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from celpy import celtypes
 from celpy.evaluation import CELEvalError
 
-from kafka_native.schema_registry.rules.cel import decimals, timestamps
+from kafka_native.schema_registry.rules.cel import decimals, timestamps, variants
 
 HOSTNAME_MAX = 253
 EMAIL_MAX = 254
@@ -161,5 +161,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "format": format_text,
     **decimals.FUNCTIONS,
     **timestamps.FUNCTIONS,
+    **variants.FUNCTIONS,
 }
 """The functions by name. A name with a dot is called as it is: ``decimals.add(a, b)``."""

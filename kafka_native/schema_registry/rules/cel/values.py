@@ -15,6 +15,7 @@ from kafka_native.schema_registry.protobuf_decimals import (
     set_decimal,
 )
 from kafka_native.schema_registry.rules._interface import RuleError
+from kafka_native.schema_registry.variants import Variant
 
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 WRAPPERS = frozenset(
@@ -23,6 +24,7 @@ WRAPPERS = frozenset(
 )
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
+VARIANT = "confluent.type.Variant"
 
 
 class MessageMap(celtypes.MapType):
@@ -157,6 +159,8 @@ def from_cel(value: Any) -> Any:
     """
     if isinstance(value, MessageMap):
         return value.message
+    if isinstance(value, Variant):
+        return {"metadata": value.metadata, "value": value.value}
     if isinstance(value, dict):
         return {from_cel(key): from_cel(each) for key, each in value.items()}
     if isinstance(value, tuple):
@@ -306,6 +310,8 @@ def _assign(message: Any, value: Any) -> None:
         message.FromDatetime(value)
     elif name == DECIMAL_TYPE and isinstance(value, decimal.Decimal):
         set_decimal(message, value)
+    elif name == VARIANT and isinstance(value, Variant):
+        message.metadata, message.value = value.metadata, value.value
     elif name == DURATION:
         message.FromTimedelta(from_cel(value))
     elif name in WRAPPERS:
