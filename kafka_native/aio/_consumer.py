@@ -272,15 +272,9 @@ class AIOConsumer:
         timeout : float, optional
             Seconds to wait for that many records. None or negative waits without limit; 0 only lets
             other tasks run. It doesn't limit requests to the schema registry.
-        columns : sequence of str, or mapping of names to types, optional
-            As of `Consumer.consume_arrow`.
-        value, key : Codec, optional
+        columns, value, key, on_error, flatten : Any
             As of `Consumer.consume_arrow`. A thread asks the schema registry, so other tasks run
             meanwhile.
-        on_error : str
-            As of `Consumer.consume_arrow`.
-        flatten : bool
-            As of `Consumer.consume_arrow`.
 
         Returns
         -------
@@ -325,15 +319,9 @@ class AIOConsumer:
         timeout : float, optional
             Seconds. The stream ends when no record came for that long. None or negative: it has no
             end.
-        columns : sequence of str, or mapping of names to types, optional
-            As of `consume_arrow()`.
-        value, key : Codec, optional
+        columns, value, key, on_error, flatten : Any
             As of `consume_arrow()`. The schema of the result is looked up when the stream is first
             used.
-        on_error : str
-            As of `consume_arrow()`.
-        flatten : bool
-            As of `consume_arrow()`.
 
         Returns
         -------

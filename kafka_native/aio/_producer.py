@@ -238,14 +238,12 @@ class AIOProducer(Callbacks, AIOProducerCore):
         Parameters
         ----------
         topic, data, value, key, value_columns, key_columns : Any
-            As of `Producer.produce_arrow`.
-        headers, timestamp, partition, topic_column : str or int, optional
-            As of `Producer.produce_arrow`.
+            As of `Producer.produce_arrow`, like the next ones.
+        headers, timestamp, partition, topic_column, timeout : Any
+            Columns, or values for all rows; seconds to wait for room.
         on_delivery : callable, optional
             A function or coroutine function, called once with the `ArrowReport`. The producer's own
             ``on_delivery`` isn't called for rows.
-        timeout : float, optional
-            As of `Producer.produce_arrow`.
 
         Returns
         -------

@@ -147,15 +147,9 @@ class AIOShareConsumer:
         ----------
         timeout : float
             As of `poll()`.
-        columns : sequence of str, or mapping of names to types, optional
-            As of `ShareConsumer.consume_arrow`.
-        value, key : Codec, optional
+        columns, value, key, on_error, flatten : Any
             As of `ShareConsumer.consume_arrow`. A thread asks the schema registry, so other tasks
             run meanwhile.
-        on_error : str
-            As of `ShareConsumer.consume_arrow`.
-        flatten : bool
-            As of `ShareConsumer.consume_arrow`.
         """
         request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
         deadline = deadline_of(timeout_s_of(timeout))

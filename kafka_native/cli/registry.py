@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,26 @@ NUMBERS: Final = (
 
 RULES_PREFIX: Final = "rules."
 """The properties of rule executors, such as the secret of an encryption key, begin with this."""
+
+
+Reference = tuple[str, str, int]
+"""The name of a reference in a schema, and the subject and the version that it stands for."""
+
+
+def reference(text: str) -> Reference:
+    """Parse ``NAME=SUBJECT:VERSION``. A subject may contain colons."""
+    name, equals, rest = text.partition("=")
+    subject, colon, number = rest.rpartition(":")
+    if not (name and equals and subject and colon and number.isascii() and number.isdigit()):
+        raise click.BadParameter(f"{text!r} isn't NAME=SUBJECT:VERSION")
+    return name, subject, int(number)
+
+
+def reference_option(*names: str, help: str) -> Callable[[Any], Any]:
+    """Make an option for the references of the schema in a file. It may repeat."""
+    return click.option(
+        *names, multiple=True, type=reference, metavar="NAME=SUBJECT:VERSION", help=help
+    )
 
 
 def rule_config(connection: Connection) -> dict[str, str]:
@@ -97,10 +117,21 @@ def registry_errors() -> Iterator[None]:
         raise Failed(str(error)) from error
 
 
+HINTS: Final[dict[int | None, str]] = {
+    -1: "kafka-native doctor -r URL finds the reason",
+    401: f"-X {REGISTRY_PREFIX}basic.auth.user.info=USER:PASSWORD is the login",
+    40401: "kafka-native schemas list shows the subjects",
+    40402: "kafka-native schemas show SUBJECT lists the versions",
+}
+"""What to do after an error, by the registry's code or else the HTTP status. -1: no answer."""
+
+
 def registry_line(error: Exception) -> str:
-    """A registry's error as a line for users, with the command that finds its reason."""
+    """A registry's error as a line for users, with what to do next."""
     status = getattr(error, "http_status_code", None)
+    code = getattr(error, "error_code", -1)
     text = f"schema registry: {getattr(error, 'error_message', error)}"
-    if status == -1:
-        return f"{text} (hint: kafka-native doctor -r URL finds the reason)"
-    return f"{text} (HTTP {status})"
+    if isinstance(status, int) and status > 0:
+        text += f" (HTTP {status})"
+    hint = HINTS.get(status if code == -1 else code)
+    return text if hint is None else f"{text} (hint: {hint})"

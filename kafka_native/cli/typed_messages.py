@@ -1,4 +1,7 @@
-"""Keys and values with schemas of a registry: JSON for ``consume -s``, bytes for ``produce -s``."""
+"""Typed keys and values: texts for ``consume -s``, bytes for ``produce -s``.
+
+Most formats have schemas of a registry, and JSON as their text. Packed ones have letters.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from kafka_native import Message
-from kafka_native.cli import typed_values
+from kafka_native.cli import packed_values, typed_values
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.registry import registry_line
+from kafka_native.cli.registry import Reference, registry_line
 from kafka_native.cli.texts import count
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
@@ -26,32 +29,47 @@ TOPIC_NAMES: Final = {"subject.name.strategy.type": "TOPIC"}
 """The subjects are TOPIC-key and TOPIC-value."""
 
 
-def formats(
-    _context: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, str]:
-    """Parse ``-s avro``, ``-s key=json``, which may repeat, to a format for key and value."""
+def has_schemas(formats: Mapping[str, str]) -> bool:
+    """Whether a format needs the registry. Packed formats don't."""
+    return any(kind in FORMATS for kind in formats.values())
+
+
+def _parsed(texts: tuple[str, ...], *, packed: bool) -> dict[str, str]:
+    """Parse ``-s avro``, ``-s key=json``, which may repeat, to a format for key and value.
+
+    :param packed: Whether kcat's letters are formats, too.
+    """
     found: dict[str, str] = {}
     for text in texts:
         which, equals, kind = text.rpartition("=")
-        if kind not in FORMATS or (equals and which not in FIELDS):
+        is_format = kind in FORMATS or (packed and packed_values.is_packed(kind))
+        if not is_format or (equals and which not in FIELDS):
+            letters = f", and {packed_values.LETTERS} for packed numbers" if packed else ""
             raise click.BadParameter(
                 f"{text!r}: write key=FORMAT, value=FORMAT or FORMAT for both; the formats are "
-                f"{', '.join(FORMATS)}"
+                f"{', '.join(FORMATS)}{letters}"
             )
         for name in [which] if equals else FIELDS:
             found[name] = kind
     return found
 
 
-option = click.option(
-    "-s",
-    "--schema-format",
-    "formats",
-    multiple=True,
-    callback=formats,
-    metavar="[key=|value=]FORMAT",
-    help="Keys or values are avro, json or protobuf, with schemas of the registry -r; repeatable.",
-)
+def option(*, packed: bool) -> Callable[[Any], Any]:
+    """Make the option ``-s``.
+
+    :param packed: Whether kcat's letters are formats, too.
+    """
+    letters = ", or kcat's letters for packed numbers" if packed else ""
+    return click.option(
+        "-s",
+        "--schema-format",
+        "formats",
+        multiple=True,
+        callback=lambda _context, _parameter, texts: _parsed(texts, packed=packed),
+        metavar="[key=|value=]FORMAT",
+        help="Keys or values are avro, json or protobuf, with schemas of the registry "
+        f"-r{letters}; repeatable.",
+    )
 
 
 def text_of(error: Exception, topic: str) -> str:
@@ -63,10 +81,9 @@ def text_of(error: Exception, topic: str) -> str:
 
 
 class TypedReader:
-    """Replaces the keys and values of consumed messages by their JSON form.
+    """Replaces the keys and values of consumed messages by texts.
 
-    :param rules: The executors of data-contract rules.
-    :param formats: The format of ``key`` and of ``value``; a missing one stays as it is.
+    :param columns: The keys, the values, or both.
     :param keeps_going: After a message that can't be decoded, go on with the next one.
     :param keeps_failed: Keep such a message, with null in place of what can't be decoded.
     :param warn: Called with a line for such a message.
@@ -74,17 +91,13 @@ class TypedReader:
 
     def __init__(
         self,
-        client: SchemaRegistryClient,
-        rules: RuleRegistry,
-        formats: Mapping[str, str],
+        columns: Sequence[Column],
         *,
         keeps_going: bool,
         keeps_failed: bool,
         warn: Callable[[str], None],
     ) -> None:
-        self._columns = [
-            _Column(name, formats[name], client, rules) for name in FIELDS if name in formats
-        ]
+        self._columns = columns
         self._keeps_going = keeps_going
         self._keeps_failed = keeps_failed
         self._warn = warn
@@ -134,6 +147,8 @@ class TypedReader:
                 members += column.convert(message)
             except (SerializationError, ValueError) as error:
                 text = text_of(error, message.topic() or "")
+                if not isinstance(error, SerializationError):  # which names key or value itself
+                    text = f"{column.name}: {text}"
                 failures.append(text)
                 column.replace(message, None)
                 members += f',"{column.name}_error":{typed_values.json_text(text)}'
@@ -159,29 +174,67 @@ def place(message: Message) -> str:
     return f"{message.topic()} [{message.partition()}] at offset {message.offset()}"
 
 
-class _Column:
-    """The keys or the values of messages, and their deserializer."""
+class Column:
+    """The keys or the values of messages. A subclass says how they become texts."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._take = Message.key if name == "key" else Message.value
+        self.replace = Message.set_key if name == "key" else Message.set_value
+
+    def convert(self, message: Message) -> str:
+        """Replace the bytes by a text; return the further members of the message's envelope.
+
+        A null stays null.
+
+        :raises ValueError: The bytes can't be decoded.
+        :raises SerializationError: The same.
+        """
+        data = self._take(message)
+        if data is None:
+            return ""
+        text, members = self._decoded(message, data)
+        self.replace(message, text)
+        return members
+
+    def _decoded(self, message: Message, data: bytes) -> tuple[bytes, str]:
+        """The text of bytes, and the members of the envelope."""
+        raise NotImplementedError
+
+
+class PackedColumn(Column):
+    """Keys or values that are packed numbers and characters.
+
+    :param letters: kcat's letters.
+    """
+
+    def __init__(self, name: str, letters: str) -> None:
+        super().__init__(name)
+        self._unpack = packed_values.unpacker(letters)
+
+    def _decoded(self, _message: Message, data: bytes) -> tuple[bytes, str]:
+        return self._unpack(data), ""
+
+
+class SchemaColumn(Column):
+    """Keys or values with schemas of the registry, and their deserializer.
+
+    :param kind: One of `FORMATS`.
+    :param rules: The executors of data-contract rules.
+    """
 
     def __init__(
         self, name: str, kind: str, client: SchemaRegistryClient, rules: RuleRegistry
     ) -> None:
-        self.name = name
+        super().__init__(name)
         self._field = FIELDS[name]
         self._kind = kind
-        self._take = Message.key if name == "key" else Message.value
-        self.replace = Message.set_key if name == "key" else Message.set_value
         self._deserialize = deserializer(kind, client, rules)
 
-    def convert(self, message: Message) -> str:
-        """Replace the bytes by JSON text; return the member with the schema's id."""
-        data = self._take(message)
-        if data is None:
-            return ""
-        topic, headers = message.topic() or "", message.headers()
-        context = SerializationContext(topic, self._field, headers)
+    def _decoded(self, message: Message, data: bytes) -> tuple[bytes, str]:
+        context = SerializationContext(message.topic() or "", self._field, message.headers())
         text = typed_values.json_text(self._deserialize(data, context))
-        self.replace(message, text.encode())
-        return f',"{self.name}_schema_id":{self._id(data, context)}'
+        return text.encode(), f',"{self.name}_schema_id":{self._id(data, context)}'
 
     def _id(self, data: bytes, context: SerializationContext) -> str:
         """The id of the schema as JSON: a number, or a text for a GUID."""
@@ -225,6 +278,8 @@ class SchemaChoice:
     """The text of a schema to register. None: the latest version of the subject is used."""
     message: str | None = None
     """The name of a Protobuf message. None: the first one of the schema."""
+    references: Sequence[Reference] = ()
+    """The schemas to which ``text`` refers."""
 
 
 class TypedWriter:
@@ -298,12 +353,14 @@ class TypedWriter:
 
     def _schema(self, subject: str) -> tuple[int, Schema]:
         """The id and the schema with which to write."""
-        from kafka_native.schema_registry import Schema, SchemaRegistryError
+        from kafka_native.schema_registry import Schema, SchemaReference, SchemaRegistryError
 
         kind, text = self._choice.kind, self._choice.text
         form = "serialized" if kind == "protobuf" else None
         if text is not None:
-            schema_id = self._client.register_schema(subject, Schema(text, kind.upper()))
+            references = [SchemaReference(*each) for each in self._choice.references]
+            given = Schema(text, kind.upper(), references)
+            schema_id = self._client.register_schema(subject, given)
             return schema_id, self._client.get_schema(schema_id, subject, form)
         try:
             latest = self._client.get_latest_version(subject, form)

@@ -187,7 +187,7 @@ class _AvroCompiler:
 
     def _union(self, branches: list[Any], namespace: str) -> Convert:
         compiled = [(_branch_name(each), self.converter(each, namespace)) for each in branches]
-        return lambda value, path: _union(compiled, value, path)
+        return _Union(compiled)
 
 
 def _failure(path: str, text: str) -> ValueError:
@@ -300,13 +300,13 @@ def _record(
     for each in required:
         if each not in value:
             raise _failure(f"{path}.{each}" if path else each, "the field is missing")
-    found = {}
-    for field, each in value.items():
-        inner = f"{path}.{field}" if path else field
+    for field in value:
         if field not in fields:
-            raise _failure(inner, f"record {name} has no such field")
-        found[field] = fields[field](each, inner)
-    return found
+            raise _failure(f"{path}.{field}" if path else field, f"record {name} has no such field")
+    return {
+        field: fields[field](each, f"{path}.{field}" if path else field)
+        for field, each in value.items()
+    }
 
 
 def _branch_name(branch: Any) -> str:
@@ -317,48 +317,92 @@ def _branch_name(branch: Any) -> str:
     return name if isinstance(name, str) else _branch_name(name)
 
 
-def _union(branches: list[tuple[str, Convert]], value: Any, path: str) -> Any:
-    """The first branch that the value fits, or else the branch that ``{NAME: value}`` names.
+class AmbiguousUnionError(ValueError):
+    """A value fits several branches of a union. Its branch has to be named."""
+
+
+class _Union:
+    """Finds the branch of a union that a value fits, or that ``{NAME: value}`` names.
 
     Returns a pair of the branch's name and the value, so that fastavro takes this branch, too.
     """
-    if value is None and any(name == "null" for name, _ in branches):
-        return None
-    reasons = []
-    for name, convert in _in_order(branches, value):
+
+    def __init__(self, branches: list[tuple[str, Convert]]) -> None:
+        self._branches = branches
+        self._has_null = any(name == "null" for name, _ in branches)
+        self._number_branches = {
+            kind: [
+                (name, convert)
+                for names in groups
+                for name, convert in branches
+                # A date is an int as well, but comes back as a text.
+                if name in names and convert is _PRIMITIVES[name]
+            ]
+            for kind, groups in _NUMBER_BRANCHES.items()
+        }
+
+    def __call__(self, value: Any, path: str) -> Any:
+        if value is None and self._has_null:
+            return None
+        for number_branch in self._number_branches.get(type(value), ()):
+            kept, _ = _fitting([number_branch], value, path)
+            if kept:
+                return kept[0]
+        found, reasons = _fitting(self._branches, value, path)
+        named, named_reasons = _fitting(*self._named(value), path)
+        found += [each for each in named if each[0] not in (name for name, _ in found)]
+        if len(found) > 1:
+            ways = " or ".join(f'{{"{name}": ...}}' for name, _ in found)
+            raise AmbiguousUnionError(
+                f"{path or 'the value'}: {_shown(value)} fits several branches of the union: "
+                f"write {ways}"
+            )
+        if found:
+            return found[0]
+        reasons = named_reasons or reasons
+        if len(reasons) == 1:  # named or nullable: the reason names the field inside
+            raise reasons[0]
+        names = ", ".join(name for name, _ in self._branches)
+        raise _failure(path, f"{_shown(value)} fits no branch of the union {names}")
+
+    def _named(self, value: Any) -> tuple[list[tuple[str, Convert]], Any]:
+        """The branches that ``{NAME: value}`` names, and the value inside."""
+        if not isinstance(value, dict) or len(value) != 1:
+            return [], None
+        [(chosen, inner)] = value.items()
+        return [
+            branch for branch in self._branches if chosen in (branch[0], _short_name(branch[0]))
+        ], inner
+
+
+_NUMBER_BRANCHES: Final = {
+    int: (("int", "long"), ("double",), ("float",)),
+    float: (("double",), ("float",)),
+}
+"""The branches in which a JSON number stays a number, in the order in which they are tried."""
+
+
+def _short_name(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+def _fitting(
+    branches: list[tuple[str, Convert]], value: Any, path: str
+) -> tuple[list[tuple[str, Any]], list[ValueError]]:
+    """Convert a value by each branch. Returns the names with the results, and the reasons.
+
+    :raises AmbiguousUnionError: A union inside the value is ambiguous.
+    """
+    found, reasons = [], []
+    for name, convert in branches:
         try:
-            found = convert(value, path)
+            found.append((name, convert(value, path)))
+        except AmbiguousUnionError:
+            raise
         except ValueError as error:
             if name != "null":
-                reasons.append(str(error))
-            continue
-        return name, found
-    if isinstance(value, dict) and len(value) == 1:
-        [(chosen, inner)] = value.items()
-        for name, convert in branches:
-            if chosen in (name, name.rpartition(".")[2]):
-                return name, convert(inner, path)
-    if len(reasons) == 1:  # nullable: the reason names the field inside
-        raise ValueError(reasons[0])
-    names = ", ".join(name for name, _ in branches)
-    raise _failure(path, f"{_shown(value)} fits no branch of the union {names}")
-
-
-def _in_order(branches: list[tuple[str, Convert]], value: Any) -> list[tuple[str, Convert]]:
-    """The branches in the order in which they are tried: those that keep a number come first."""
-    first = _NUMBER_BRANCHES.get(type(value))
-    if first is None:
-        return branches
-
-    def is_later(branch: tuple[str, Convert]) -> bool:
-        name, convert = branch
-        # A date is an int as well, but comes back as a text.
-        return name not in first or convert is not _PRIMITIVES[name]
-
-    return sorted(branches, key=is_later)
-
-
-_NUMBER_BRANCHES: dict[type, tuple[str, ...]] = {int: ("int", "long"), float: ("double",)}
+                reasons.append(error)
+    return found, reasons
 
 
 # --- logical types ---
@@ -422,8 +466,18 @@ def _local(text: str) -> datetime:
 
 def _naive_or_zoned(text: str) -> datetime:
     _check_digits(text)
+    if _is_date(text):
+        raise ValueError("a date without a time of day")
     # Python 3.10 doesn't know the letter Z.
     return datetime.fromisoformat(f"{text[:-1]}+00:00" if text[-1:] in ("Z", "z") else text)
+
+
+def _is_date(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _nanoseconds(text: str) -> int:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 from kafka_native.codecs.protobuf_descriptors import indexes_of
 from kafka_native.codecs.protobuf_objects import MessageReader, UnfitValueError
 from kafka_native.schema_registry import protobuf_files as files
+from kafka_native.schema_registry.protobuf_decimals import DECIMAL_TYPE, set_decimal
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
     Empty,
@@ -70,9 +71,8 @@ __all__ = [
 MessageType: TypeAlias = type[Message]
 """A class of messages."""
 
-_DECIMAL = "confluent.type.Decimal"
 _TIMESTAMP = "google.protobuf.Timestamp"
-_SINGLE_VALUES = {_DECIMAL: FieldType.BYTES, _TIMESTAMP: FieldType.LONG}
+_SINGLE_VALUES = {DECIMAL_TYPE: FieldType.BYTES, _TIMESTAMP: FieldType.LONG}
 """Messages that a rule gets as one value, and not field by field."""
 
 _INTS = ("INT32", "SINT32", "UINT32", "FIXED32", "SFIXED32")
@@ -234,11 +234,8 @@ def _message_of(field: Any, value: Any) -> Any:
     message: Any = GetMessageClass(field.message_type)()
     if name == _TIMESTAMP and isinstance(value, datetime.datetime):
         message.FromDatetime(value)
-    elif name == _DECIMAL and isinstance(value, decimal.Decimal) and value.is_finite():
-        _, digits, exponent = value.as_tuple()
-        unscaled = int(value.scaleb(-int(exponent)))
-        message.value = unscaled.to_bytes(unscaled.bit_length() // 8 + 1, "big", signed=True)
-        message.precision, message.scale = len(digits), -int(exponent)
+    elif name == DECIMAL_TYPE and isinstance(value, decimal.Decimal) and value.is_finite():
+        set_decimal(message, value)
     else:
         raise RuleError(f"the rule returned {type(value).__name__} for {field.full_name}: {name}")
     return message

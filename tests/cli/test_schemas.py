@@ -252,7 +252,7 @@ def test_properties_of_the_registrys_client() -> None:
     with MockSchemaRegistry(users={"ann": "secret"}) as guarded:
         refused = invoke("schemas", "list", "-r", guarded.url)
         assert refused.exit_code == 1
-        assert "HTTP 401" in refused.stderr
+        assert "(HTTP 401) (hint: -X schema.registry.basic.auth.user.info=" in refused.stderr
         login = ("-X", "schema.registry.basic.auth.user.info=ann:secret")
         assert invoke("schemas", "list", "-r", guarded.url, *login, "--json").stdout == "[]\n"
 
@@ -270,6 +270,20 @@ def test_wrong_properties_are_explained(pair: str, status: int, text: str) -> No
     assert done.exit_code == status
     assert text in done.stderr
     assert "secret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("show nothing", "(HTTP 404) (hint: kafka-native schemas list shows the subjects)"),
+        ("show orders-value -V 99", "(hint: kafka-native schemas show SUBJECT lists the versions)"),
+        ("show --id 99", "Schema 99 not found (HTTP 404)"),
+    ],
+)
+def test_errors_say_what_to_do_next(registry: MockSchemaRegistry, words: str, hint: str) -> None:
+    done = invoke("schemas", *words.split(), "-r", registry.url)
+    assert done.exit_code == 1
+    assert done.stderr.endswith(f"{hint}\n")
 
 
 def test_a_registry_that_does_not_answer_is_one_line() -> None:

@@ -374,6 +374,47 @@ def test_a_schema_file_is_registered(
         assert client.get_versions(f"{topic}-value") == [1]
 
 
+@pytest.mark.parametrize(
+    ("kind", "inner", "outer", "line"),
+    [
+        ("avro", '{"type":"record","name":"n.N","fields":[]}', '{"type":"record","name":"L","fields":[{"name":"n","type":"n.N"}]}', '{"n":{}}'),
+        ("json", '{"type":"object","properties":{"a":{"type":"integer"}}}', '{"properties":{"n":{"$ref":"n.N"}}}', '{"n":{"a":1}}'),
+        ("protobuf", 'syntax = "proto3"; message N { string a = 1; }', 'syntax = "proto3"; import "n.N"; message L { N n = 1; }', '{"n":{"a":"x"}}'),
+    ],
+)  # fmt: skip
+def test_a_schema_file_has_references(
+    shell: Shell,
+    client: SchemaRegistryClient,
+    tmp_path: Path,
+    kind: str,
+    inner: str,
+    outer: str,
+    line: str,
+) -> None:
+    client.register_schema("a:b", Schema(inner, kind.upper()))
+    file = tmp_path / "outer"
+    file.write_text(outer)
+    words = ("-s", f"value={kind}", "--schema", str(file), "--reference", "n.N=a:b:1")
+    done = shell.produce("copy", *words, stdin=line)
+    assert (done.exit_code, done.output) == (0, "")
+    assert shell.consume("copy", "-s", f"value={kind}").stdout == f"{line}\n"
+    [found] = client.get_latest_version("copy-value").schema.references or []
+    assert (found.name, found.subject, found.version) == ("n.N", "a:b", 1)
+
+
+def test_keys_have_references_of_their_own(
+    shell: Shell, client: SchemaRegistryClient, tmp_path: Path
+) -> None:
+    client.register_schema("name", Schema('{"type":"record","name":"N","fields":[]}', "AVRO"))
+    file = tmp_path / "key.avsc"
+    file.write_text('{"type":"array","items":"N"}')
+    words = ("-s", "key=avro", "--key-schema", str(file), "--key-reference", "N=name:1")
+    assert shell.produce("copy", *words, "-K", "|", stdin="[{}]|x").exit_code == 0
+    assert shell.consume("copy", "-s", "key=avro", "-K", "|").stdout == "[{}]|x\n"
+    missing = shell.produce("copy", *words[:-1], "N=name:2", "-K", "|", stdin="[{}]|x")
+    assert (missing.exit_code, "HTTP 4" in missing.stderr) == (1, True)
+
+
 def test_an_older_version_of_a_schema_can_write(
     shell: Shell, client: SchemaRegistryClient, tmp_path: Path
 ) -> None:
@@ -431,6 +472,8 @@ def test_an_incompatible_schema_file_is_refused(shell: Shell, tmp_path: Path) ->
         "produce -t t -s key=avro -r http://r --schema /dev/null",
         "produce -t t -s value=avro -r http://r --key-schema /dev/null",
         "produce -J -s key=avro -r http://r -k 1",
+        "produce -t t -s value=avro -r http://r --reference a=b:1",
+        "produce -t t -s key=avro -r http://r --key-schema /dev/null --key-reference a=b",
     ],
 )
 def test_wrong_options_are_status_2(words: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +71,38 @@ def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) 
     assert run_snippets("data-contracts.md", {}) >= 2
 
 
-def run_snippets(page: str, names: dict[str, Any]) -> int:
-    """Run a page's snippets with these names, and return their number."""
-    snippets = re.findall(
-        r"```python\n(.*?)```", (GUIDE / page).read_text(encoding="utf-8"), re.DOTALL
-    )
+def test_the_snippets_about_typed_messages_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(rule_registry, "_global_instance", rule_registry.RuleRegistry())
+    names: dict[str, Any] = {}
+    with MockCluster(brokers=1) as cluster, MockSchemaRegistry() as registry:
+        cluster.create_topic("users", 1)
+        addresses = {
+            "http://localhost:8081": registry.url,
+            "localhost:9092": cluster.bootstrap_servers,
+        }
+        assert run_snippets("typed-messages.md", names, addresses) == 6
+        assert asyncio.run(names["serialized"]({"name": "Ada"})) == names["payload"]
+    assert capsys.readouterr().out == "{'name': 'Ada'}\n"
+
+
+def test_the_snippet_about_the_schema_registry_runs() -> None:
+    with MockSchemaRegistry(listeners=2) as registry:
+        written = "https://registry-1:8081,https://registry-2:8081"
+        assert run_snippets("schema-registry.md", {}, {written: ",".join(registry.urls)}) == 1
+
+
+def run_snippets(page: str, names: dict[str, Any], addresses: Mapping[str, str] = {}) -> int:
+    """Run a page's snippets with these names, and return their number.
+
+    :param addresses: What stands in place of the addresses on the page.
+    """
+    text = (GUIDE / page).read_text(encoding="utf-8")
+    for written, used in addresses.items():
+        assert written in text
+        text = text.replace(written, used)
+    snippets = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     for number, snippet in enumerate(snippets):
         exec(compile(snippet, f"{page}, snippet {number}", "exec"), names)
     return len(snippets)

@@ -135,6 +135,37 @@ def test_closing_ends_connections_that_are_kept(registry: MockSchemaRegistry) ->
     connection.close()
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_closing_ends_the_threads(tls: bool, capfd: pytest.CaptureFixture[str]) -> None:
+    registry = MockSchemaRegistry(tls=tls, listeners=2)
+    context = ssl.create_default_context(cadata=registry.ca_pem) if tls else None
+    kept = []
+    for url in registry.urls * 5:
+        place = urlsplit(url)
+        assert place.hostname is not None
+        connection = (
+            http.client.HTTPConnection(place.hostname, place.port, timeout=WAIT_S)
+            if context is None
+            else http.client.HTTPSConnection(
+                place.hostname, place.port, timeout=WAIT_S, context=context
+            )
+        )
+        connection.request("GET", "/subjects")
+        assert connection.getresponse().read() == b"[]"
+        kept.append(connection)
+    assert len(registry_threads()) >= 12
+    registry.close()
+    assert registry_threads() == []
+    for connection in kept:
+        connection.close()
+    assert capfd.readouterr().err == ""
+
+
+def registry_threads() -> list[str]:
+    names = [each.name for each in threading.enumerate()]
+    return [name for name in names if name.startswith("mock schema registry")]
+
+
 def test_tls_with_an_authority_and_client_certificates(tmp_path: object) -> None:
     authority = Certificates()
     arguments = {"tls": True, "certificates": authority, "client_certificates": "required"}

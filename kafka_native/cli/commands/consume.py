@@ -24,11 +24,17 @@ from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed, ended_by_signals
 from kafka_native.cli.reader import Reader, column_problems
 from kafka_native.cli.registry import registry_client, rule_config
-from kafka_native.cli.typed_messages import TypedReader
+from kafka_native.cli.typed_messages import (
+    FORMATS,
+    Column,
+    PackedColumn,
+    SchemaColumn,
+    TypedReader,
+    has_schemas,
+)
 from kafka_native.terminal.lines import fitting, fitting_json, remark
 
 if TYPE_CHECKING:
-    from kafka_native.cli.rules import CommandRules
     from kafka_native.schema_registry import SchemaRegistryClient
 
 VALUE_FORMS = (*texts.FORMS, "json")
@@ -167,7 +173,7 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     show_default=True,
     help="How to print values; json (with -J): as JSON inside the envelope.",
 )
-@typed_messages.option
+@typed_messages.option(packed=True)
 @click.option(
     "--fields",
     callback=fields,
@@ -212,13 +218,12 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     path = options[kind]
     stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
     with ExitStack() as stack:
-        client = stack.enter_context(registry_client(connection)) if options["formats"] else None
+        client = None
+        if has_schemas(options["formats"]):
+            client = stack.enter_context(registry_client(connection))
         typed = None
-        if client is not None and path is None:
-            from kafka_native.cli.rules import command_rules
-
-            rules = stack.enter_context(command_rules(client, rule_config(connection)))
-            typed = _typed_reader(client, rules, options)
+        if options["formats"] and path is None:
+            typed = _typed_reader(stack, connection, client, options)
         write = _writer(options, typed)
         consumer = stack.enter_context(
             Consumer(_config(connection, options["group"], begin, stores=stores))
@@ -303,12 +308,25 @@ def _decoding(
 
 
 def _typed_reader(
-    client: SchemaRegistryClient, rules: CommandRules, options: dict[str, Any]
+    stack: ExitStack,
+    connection: Connection,
+    client: SchemaRegistryClient | None,
+    options: dict[str, Any],
 ) -> TypedReader:
+    """Make what ``-s`` needs. The stack closes the executors of rules."""
+    kinds = options["formats"].items()
+    columns: dict[str, Column] = {
+        name: PackedColumn(name, kind) for name, kind in kinds if kind not in FORMATS
+    }
+    if client is not None:
+        from kafka_native.cli.rules import command_rules
+
+        rules = stack.enter_context(command_rules(client, rule_config(connection)))
+        columns |= {
+            name: SchemaColumn(name, kind, client, rules) for name, kind in kinds if kind in FORMATS
+        }
     return TypedReader(
-        client,
-        rules,
-        options["formats"],
+        [columns[name] for name in sorted(columns)],
         keeps_going=options["keep_going"],
         keeps_failed=options["as_envelopes"],
         warn=(lambda _text: None) if options["quiet"] else remark,
@@ -366,7 +384,7 @@ def _check(
         )
     for name in options["formats"]:
         if options[f"{name}_as"] != "raw":
-            raise click.UsageError(f"-s {name}=... prints JSON: it excludes --{name}-as")
+            raise click.UsageError(f"-s {name}=... prints text: it excludes --{name}-as")
     _check_typed_columns(names, options)
     if options["value_as"] == "json" and not options["as_envelopes"]:
         raise click.UsageError("--value-as json is for -J")
@@ -389,7 +407,12 @@ def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:
         raise click.UsageError("--fields is for -s value=... with --arrow and --parquet")
     if not has_file:
         return
-    for name in options["formats"]:
+    for name, kind in options["formats"].items():
+        if kind not in FORMATS:
+            raise click.UsageError(
+                f"-s {name}={kind} is for text: --arrow and --parquet have the {name}'s bytes, "
+                f"without -s {name}=..."
+            )
         if name not in options["columns"] or options["columns"][name] is not None:
             raise click.UsageError(
                 f"-s {name}=... decodes the column {name}: --columns has to name it, without a type"
@@ -432,7 +455,10 @@ def _render(options: dict[str, Any], typed: TypedReader | None) -> formats.Rende
         "escapes": _escapes(options),
     }
     if options["as_envelopes"]:
-        forms |= {f"{name}_as": "typed" for name in options["formats"]}
+        # A packed value is a text like any other.
+        forms |= {
+            f"{name}_as": "typed" for name, kind in options["formats"].items() if kind in FORMATS
+        }
         more = None if typed is None else typed.members
         encode, end = envelope.writer(**forms, more=more), texts.unescaped(options["delimiter"])
         if forms["escapes"]:

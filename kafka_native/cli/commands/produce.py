@@ -15,7 +15,7 @@ import click
 from kafka_native.cli import completion, envelope, splitter, texts, typed_messages
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import Failed
-from kafka_native.cli.registry import registry_client, rule_config
+from kafka_native.cli.registry import reference_option, registry_client, rule_config
 from kafka_native.cli.sender import SendCounts, Sender, sending
 from kafka_native.cli.typed_messages import SchemaChoice, TypedWriter
 from kafka_native.config import PROPERTIES
@@ -159,16 +159,29 @@ def form_option(which: str) -> Callable[[Any], Any]:
     )
 
 
-def schema_option(which: str, *names: str) -> Callable[[Any], Any]:
-    """Make the option for the file with a schema."""
+def schema_options(which: str, *prefixes: str) -> Callable[[Any], Any]:
+    """Make the options for the file with a schema, and for the references in it."""
     text = f"The schema of {which}s, to register if it is new. Default: the latest one."
-    return click.option(
-        *names,
-        f"{which}_schema",
-        metavar="FILE",
-        type=click.Path(exists=True, dir_okay=False),
-        help=text,
-    )
+
+    def decorate(command: Any) -> Any:
+        for option in (
+            reference_option(
+                *(f"--{prefix}reference" for prefix in prefixes),
+                f"{which}_references",
+                help=f"A schema that the schema of {which}s refers to; repeatable.",
+            ),
+            click.option(
+                *(f"--{prefix}schema" for prefix in prefixes),
+                f"{which}_schema",
+                metavar="FILE",
+                type=click.Path(exists=True, dir_okay=False),
+                help=text,
+            ),
+        ):
+            command = option(command)
+        return command
+
+    return decorate
 
 
 @click.command("produce")
@@ -229,9 +242,9 @@ def schema_option(which: str, *names: str) -> Callable[[Any], Any]:
 )
 @form_option("key")
 @form_option("value")
-@typed_messages.option
-@schema_option("value", "--schema", "--value-schema")
-@schema_option("key", "--key-schema")
+@typed_messages.option(packed=False)
+@schema_options("value", "", "value-")
+@schema_options("key", "key-")
 @click.option(
     "--message",
     metavar="NAME",
@@ -332,7 +345,7 @@ def _typed(
     writers = {}
     for name, kind in options["formats"].items():
         message = options["message"] if name == "value" else None
-        choice = SchemaChoice(kind, texts_of[name], message)
+        choice = SchemaChoice(kind, texts_of[name], message, options[f"{name}_references"])
         writers[name] = TypedWriter(name, choice, client, rules)
     key = given.key
     try:
@@ -363,6 +376,10 @@ def _check_schema_options(options: dict[str, Any]) -> None:
             raise click.UsageError(f"-s {name}=... reads JSON: it excludes --{name}-as")
         if name not in kinds and options[f"{name}_schema"]:
             raise click.UsageError(f"--{name}-schema is for -s {name}=FORMAT")
+        if options[f"{name}_references"] and not options[f"{name}_schema"]:
+            raise click.UsageError(
+                f"--{name}-reference is for --{name}-schema FILE: a registered schema has its own"
+            )
     if options["message"] and kinds.get("value") != "protobuf":
         raise click.UsageError("--message is for -s value=protobuf")
     if "key" in kinds and options["key"] is not None and options["topic"] is None:

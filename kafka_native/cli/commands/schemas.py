@@ -17,7 +17,7 @@ from kafka_native.cli import completion
 from kafka_native.cli.administration import numbers
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.cli.errors import FAILED_STATUS, Failed
-from kafka_native.cli.registry import registry_client
+from kafka_native.cli.registry import Reference, reference_option, registry_client
 from kafka_native.terminal import lines
 from kafka_native.terminal.output import Output, json_option
 
@@ -52,26 +52,12 @@ def schema_id(text: str) -> int | str:
         raise click.BadParameter(f"{text!r} is neither a number nor a GUID") from None
 
 
-def reference(text: str) -> tuple[str, str, int]:
-    """Parse ``NAME=SUBJECT:VERSION``. A subject may contain colons."""
-    name, equals, rest = text.partition("=")
-    subject, colon, number = rest.rpartition(":")
-    if not (name and equals and subject and colon and number.isascii() and number.isdigit()):
-        raise click.BadParameter(f"{text!r} isn't NAME=SUBJECT:VERSION")
-    return name, subject, int(number)
-
-
 def schema_options(command: Command) -> Command:
     """Add the arguments and options of commands that read a schema from a file."""
     for option in (
         click.option("--normalize", is_flag=True, help="Let the registry normalize the schema."),
-        click.option(
-            "--reference",
-            "references",
-            multiple=True,
-            type=reference,
-            metavar="NAME=SUBJECT:VERSION",
-            help="A schema that FILE refers to; repeatable.",
+        reference_option(
+            "--reference", "references", help="A schema that FILE refers to; repeatable."
         ),
         click.option(
             "--type",
@@ -306,7 +292,7 @@ def _level(client: SchemaRegistryClient, subject: str) -> str:
         return client.get_compatibility()
 
 
-def _schema_in(file: str, kind: str | None, references: tuple[tuple[str, str, int], ...]) -> Schema:
+def _schema_in(file: str, kind: str | None, references: tuple[Reference, ...]) -> Schema:
     """Read a schema from a file or stdin."""
     from kafka_native.schema_registry import Schema, SchemaReference
 

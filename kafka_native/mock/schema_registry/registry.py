@@ -214,11 +214,13 @@ class MockSchemaRegistry:
     # --- end of life ---
 
     def close(self) -> None:
-        """Stop the registry. A second call has no effect."""
+        """Stop the registry, its threads and connections. A second call has no effect."""
         self._shared.closing.set()
         with self._lock:
             while self._listeners:
-                self._listeners.popitem()[1].close()
+                _, listener = self._listeners.popitem()
+                listener.close()
+                listener.join()
 
     def __enter__(self) -> MockSchemaRegistry:
         return self

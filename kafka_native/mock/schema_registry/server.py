@@ -122,6 +122,10 @@ class Listener:
         self._server.close_connections()
         self._thread.join()
 
+    def join(self) -> None:
+        """Wait until the threads of the closed connections have ended."""
+        self._server.join_connections()
+
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
@@ -136,6 +140,7 @@ class _Server(ThreadingHTTPServer):
         self._context = context
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
+        self._connection_threads: set[threading.Thread] = set()
         super().__init__(("127.0.0.1", port), _Handler)
 
     def server_bind(self) -> None:
@@ -157,6 +162,19 @@ class _Server(ThreadingHTTPServer):
             self._connections.add(connection)
         return connection, address
 
+    def process_request(self, request: Any, client_address: Any) -> None:
+        thread = threading.Thread(
+            target=self.process_request_thread,
+            args=(request, client_address),
+            name=f"mock schema registry connection {client_address[1]}",
+            daemon=True,
+        )
+        thread.start()
+        with self._lock:
+            self._connection_threads = {
+                each for each in self._connection_threads if each.is_alive()
+            } | {thread}
+
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
             self._connections.discard(request)
@@ -172,9 +190,16 @@ class _Server(ThreadingHTTPServer):
             connections = list(self._connections)
         for each in connections:
             try:
-                each.shutdown(socket.SHUT_RDWR)
+                # Not ssl's own shutdown(): the connection's thread may still use its TLS.
+                socket.socket.shutdown(each, socket.SHUT_RDWR)
             except OSError:
                 continue  # the client has closed it
+
+    def join_connections(self) -> None:
+        with self._lock:
+            threads = self._connection_threads
+        for each in threads:
+            each.join()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -6,6 +6,8 @@ compared with text: the enumerations of both packages derive from ``str``.
 
 from __future__ import annotations
 
+import abc
+
 from kafka_native.schema_registry.error import SchemaRegistryError
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
@@ -27,6 +29,7 @@ __all__ = [
     "FieldContext",
     "FieldRuleExecutor",
     "FieldTransform",
+    "RegisteredExecutor",
     "RuleAction",
     "RuleContext",
     "RuleError",
@@ -40,3 +43,12 @@ WRITE = "WRITE"
 CONDITION = "CONDITION"
 STRING = "STRING"
 BYTES = "BYTES"
+
+
+class RegisteredExecutor(RuleExecutor, abc.ABC):
+    """An executor that registers itself. It needs no arguments."""
+
+    @classmethod
+    def register(cls) -> None:
+        """Add an executor for all serializers of this process."""
+        RuleRegistry.register_rule_executor(cls())

@@ -8,9 +8,8 @@ from typing import Any
 
 from kafka_native.schema_registry.rules._interface import (
     CONDITION,
+    RegisteredExecutor,
     RuleContext,
-    RuleExecutor,
-    RuleRegistry,
 )
 from kafka_native.schema_registry.rules.cel.programs import CelPrograms
 from kafka_native.schema_registry.rules.cel.values import (
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 GUARD_END = re.compile(r""""(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|(;)""", re.DOTALL)
 
 
-class CelExecutor(RuleExecutor):
+class CelExecutor(RegisteredExecutor):
     """Runs CEL expressions. The variable ``message`` is the message, ``now`` the time.
 
     An expression ``guard ; rest`` runs its rest only if the guard is true. Otherwise a condition
@@ -104,11 +103,6 @@ class CelExecutor(RuleExecutor):
             The expression is wrong, or it fails with these variables.
         """
         return self._programs.evaluate(ctx.rule.name, expr, args)
-
-    @classmethod
-    def register(cls) -> None:
-        """Add an executor for all serializers of this process."""
-        RuleRegistry.register_rule_executor(cls())
 
 
 def _split(expr: str) -> tuple[str, str]:

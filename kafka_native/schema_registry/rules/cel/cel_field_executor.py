@@ -8,8 +8,8 @@ from kafka_native.schema_registry.rules._interface import (
     FieldContext,
     FieldRuleExecutor,
     FieldTransform,
+    RegisteredExecutor,
     RuleContext,
-    RuleRegistry,
 )
 from kafka_native.schema_registry.rules.cel.cel_executor import CelExecutor
 from kafka_native.schema_registry.rules.cel.values import element_to_cel, to_cel
@@ -17,7 +17,7 @@ from kafka_native.schema_registry.rules.cel.values import element_to_cel, to_cel
 __all__ = ["CelFieldExecutor"]
 
 
-class CelFieldExecutor(FieldRuleExecutor):
+class CelFieldExecutor(RegisteredExecutor, FieldRuleExecutor):
     """Runs CEL expressions for the fields of a message that have plain values.
 
     The variables are ``value``, ``fullName``, ``name``, ``typeName``, ``tags``, ``message`` (the
@@ -54,8 +54,3 @@ class CelFieldExecutor(FieldRuleExecutor):
             "message": to_cel(field_ctx.containing_message),
         }
         return self._executor.execute(ctx, value, args)
-
-    @classmethod
-    def register(cls) -> None:
-        """Add an executor for all serializers of this process."""
-        RuleRegistry.register_rule_executor(cls())

@@ -1,4 +1,4 @@
-"""The functions that rules have beyond standard CEL: tests of text, and ``format()``."""
+"""The functions that rules have beyond standard CEL: tests of text, ``format()``, and others."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from urllib.parse import urlsplit
 
 from celpy import celtypes
 from celpy.evaluation import CELEvalError
+
+from kafka_native.schema_registry.rules.cel import decimals, timestamps, variants
 
 HOSTNAME_MAX = 253
 EMAIL_MAX = 254
@@ -157,4 +159,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "isUri": _test(is_uri, str),
     "isUriRef": _test(is_uri_ref, str),
     "format": format_text,
+    **decimals.FUNCTIONS,
+    **timestamps.FUNCTIONS,
+    **variants.FUNCTIONS,
 }
+"""The functions by name. A name with a dot is called as it is: ``decimals.add(a, b)``."""

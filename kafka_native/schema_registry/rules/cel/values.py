@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import uuid
 from typing import Any
 
 from celpy import celtypes
 
+from kafka_native.schema_registry.protobuf_decimals import (
+    DECIMAL_TYPE,
+    decimal_of_message,
+    set_decimal,
+)
 from kafka_native.schema_registry.rules._interface import RuleError
+from kafka_native.schema_registry.variants import Variant
 
 EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 WRAPPERS = frozenset(
@@ -17,6 +24,7 @@ WRAPPERS = frozenset(
 )
 TIMESTAMP = "google.protobuf.Timestamp"
 DURATION = "google.protobuf.Duration"
+VARIANT = "confluent.type.Variant"
 
 
 class MessageMap(celtypes.MapType):
@@ -61,6 +69,20 @@ class MessageMap(celtypes.MapType):
             return default
         return None if _is_wrapper(field) else field_to_cel(getattr(self.message, name), field)
 
+    def __eq__(self, other: object) -> Any:
+        """Compare with a map, or a message ``confluent.type.Decimal`` with another decimal."""
+        number = _decimal(self)
+        if number is None:
+            return super().__eq__(other)
+        if isinstance(other, MessageMap):
+            return celtypes.BoolType(number == _decimal(other))
+        return celtypes.BoolType(isinstance(other, decimal.Decimal) and number == other)
+
+    def __ne__(self, other: object) -> Any:
+        """Return the opposite of ``==``."""
+        equal = self == other
+        return celtypes.BoolType(not equal) if isinstance(equal, int) else equal
+
     def is_set(self, name: str) -> bool:
         """Return whether the message has a value in a field.
 
@@ -76,6 +98,11 @@ class MessageMap(celtypes.MapType):
             return bool(self.message.HasField(name))
         value = getattr(self.message, name)
         return bool(len(value) if _is_repeated(field) else value != field.default_value)
+
+
+def _decimal(value: MessageMap) -> decimal.Decimal | None:
+    is_decimal = value.message.DESCRIPTOR.full_name == DECIMAL_TYPE
+    return decimal_of_message(value.message) if is_decimal else None
 
 
 def is_message(value: Any) -> bool:
@@ -132,6 +159,8 @@ def from_cel(value: Any) -> Any:
     """
     if isinstance(value, MessageMap):
         return value.message
+    if isinstance(value, Variant):
+        return {"metadata": value.metadata, "value": value.value}
     if isinstance(value, dict):
         return {from_cel(key): from_cel(each) for key, each in value.items()}
     if isinstance(value, tuple):
@@ -279,6 +308,10 @@ def _assign(message: Any, value: Any) -> None:
         message.CopyFrom(source)
     elif name == TIMESTAMP:
         message.FromDatetime(value)
+    elif name == DECIMAL_TYPE and isinstance(value, decimal.Decimal):
+        set_decimal(message, value)
+    elif name == VARIANT and isinstance(value, Variant):
+        message.metadata, message.value = value.metadata, value.value
     elif name == DURATION:
         message.FromTimedelta(from_cel(value))
     elif name in WRAPPERS:

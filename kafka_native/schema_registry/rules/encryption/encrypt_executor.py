@@ -25,9 +25,9 @@ from kafka_native.schema_registry.rules._interface import (
     FieldContext,
     FieldRuleExecutor,
     FieldTransform,
+    RegisteredExecutor,
     RuleContext,
     RuleError,
-    RuleExecutor,
     RuleRegistry,
     SchemaRegistryError,
 )
@@ -59,6 +59,7 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 Key = TypeVar("Key", Kek, Dek)
+Executor = TypeVar("Executor", bound="_ClockedExecutor")
 
 ENCRYPT_KEK_NAME = "encrypt.kek.name"
 ENCRYPT_KMS_KEY_ID = "encrypt.kms.key.id"
@@ -83,7 +84,27 @@ class Clock:
         return int(time.time() * 1000)
 
 
-class EncryptionExecutor(RuleExecutor):
+class _ClockedExecutor(RegisteredExecutor):
+    """An executor with a clock, by which keys expire."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.clock = clock if clock is not None else Clock()
+
+    @classmethod
+    def register_with_clock(cls: type[Executor], clock: Clock) -> Executor:
+        """Add an executor with another clock, and return it.
+
+        Parameters
+        ----------
+        clock : Clock
+            The time by which keys expire.
+        """
+        executor = cls(clock)
+        RuleRegistry.register_rule_executor(executor)
+        return executor
+
+
+class EncryptionExecutor(_ClockedExecutor):
     """Encrypts and decrypts serialized messages: rules of the type ENCRYPT_PAYLOAD.
 
     Parameters
@@ -93,9 +114,9 @@ class EncryptionExecutor(RuleExecutor):
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock)
         self.client: DekRegistryClient | None = None
         self.config: dict[str, Any] | None = None
-        self.clock = clock if clock is not None else Clock()
         self._lock = threading.Lock()
         self._kms_clients: dict[tuple[Any, ...], KmsClient] = {}
 
@@ -190,24 +211,6 @@ class EncryptionExecutor(RuleExecutor):
             with self._lock:
                 client = self._kms_clients.setdefault(place, client)
         return client
-
-    @classmethod
-    def register(cls) -> None:
-        """Add an executor for all serializers of this process."""
-        RuleRegistry.register_rule_executor(cls())
-
-    @classmethod
-    def register_with_clock(cls, clock: Clock) -> EncryptionExecutor:
-        """Add an executor with another clock, and return it.
-
-        Parameters
-        ----------
-        clock : Clock
-            The time by which keys expire.
-        """
-        executor = cls(clock)
-        RuleRegistry.register_rule_executor(executor)
-        return executor
 
 
 def _expiry_days(ctx: RuleContext) -> int:
@@ -528,7 +531,7 @@ class AeadWrapper:
         raise RuleError(f"no key of the KEK {self._kek.name} can {verb} a DEK{reason}") from failure
 
 
-class FieldEncryptionExecutor(FieldRuleExecutor):
+class FieldEncryptionExecutor(_ClockedExecutor, FieldRuleExecutor):
     """Encrypts and decrypts tagged fields: rules of the type ENCRYPT.
 
     Parameters
@@ -538,7 +541,8 @@ class FieldEncryptionExecutor(FieldRuleExecutor):
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
-        self.executor = EncryptionExecutor(clock)
+        super().__init__(clock)
+        self.executor = EncryptionExecutor(self.clock)
 
     def configure(self, client_conf: dict[str, Any], rule_conf: dict[str, Any]) -> None:
         """Accept the configuration. See ``EncryptionExecutor.configure()``.
@@ -569,24 +573,6 @@ class FieldEncryptionExecutor(FieldRuleExecutor):
     def close(self) -> None:
         """Close the client of the DEK registry."""
         self.executor.close()
-
-    @classmethod
-    def register(cls) -> None:
-        """Add an executor for all serializers of this process."""
-        RuleRegistry.register_rule_executor(cls())
-
-    @classmethod
-    def register_with_clock(cls, clock: Clock) -> FieldEncryptionExecutor:
-        """Add an executor with another clock, and return it.
-
-        Parameters
-        ----------
-        clock : Clock
-            The time by which keys expire.
-        """
-        executor = cls(clock)
-        RuleRegistry.register_rule_executor(executor)
-        return executor
 
 
 class FieldEncryptionExecutorTransform:

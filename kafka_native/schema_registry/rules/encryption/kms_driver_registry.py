@@ -94,6 +94,11 @@ class KmsDriver(abc.ABC):
             The key URL.
         """
 
+    @classmethod
+    def register(cls) -> None:
+        """Add a driver for all encryption executors of this process."""
+        register_kms_driver(cls())
+
 
 _drivers: list[KmsDriver] = []
 _lock = threading.Lock()

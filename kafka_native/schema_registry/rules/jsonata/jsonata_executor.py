@@ -6,10 +6,9 @@ import threading
 from typing import Any
 
 from kafka_native.schema_registry.rules._interface import (
+    RegisteredExecutor,
     RuleContext,
     RuleError,
-    RuleExecutor,
-    RuleRegistry,
 )
 
 try:
@@ -22,7 +21,7 @@ except ImportError as missing:
 __all__ = ["JsonataExecutor"]
 
 
-class JsonataExecutor(RuleExecutor):
+class JsonataExecutor(RegisteredExecutor):
     """Runs JSONata expressions. Each thread compiles an expression once."""
 
     def __init__(self) -> None:
@@ -62,11 +61,6 @@ class JsonataExecutor(RuleExecutor):
         if text not in expressions:
             expressions[text] = jsonata.Jsonata(text)
         return expressions[text]
-
-    @classmethod
-    def register(cls) -> None:
-        """Add an executor for all serializers of this process."""
-        RuleRegistry.register_rule_executor(cls())
 
 
 def _plain(value: Any) -> Any:

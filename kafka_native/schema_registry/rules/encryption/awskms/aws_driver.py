@@ -16,7 +16,6 @@ from kafka_native.schema_registry.rules.encryption.bound_client import (
 from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
-    register_kms_driver,
 )
 
 __all__ = ["AwsKmsDriver"]
@@ -84,11 +83,6 @@ class AwsKmsDriver(KmsDriver):
             raise RuleError(f"the key {key_url} has no ARN like arn:aws:kms:region:account:key/id")
         client = _session(conf, parts[3]).create_client("kms", region_name=parts[3])
         return BoundKmsClient(str(key_url), _AwsAead(client, key))
-
-    @classmethod
-    def register(cls) -> None:
-        """Add this driver for all encryption executors of this process."""
-        register_kms_driver(cls())
 
 
 def _session(conf: Mapping[str, Any], region: str) -> Any:

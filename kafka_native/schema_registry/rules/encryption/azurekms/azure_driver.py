@@ -17,7 +17,6 @@ from kafka_native.schema_registry.rules.encryption.bound_client import BoundKmsC
 from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
-    register_kms_driver,
 )
 
 __all__ = ["AzureKmsDriver"]
@@ -118,8 +117,3 @@ class AzureKmsDriver(KmsDriver):
         )
         saves = str(conf.get(SAVE_VERSION, False)).lower() == "true"
         return BoundKmsClient(str(key_url), _AzureAead(crypto, keys, credential, key, saves))
-
-    @classmethod
-    def register(cls) -> None:
-        """Add this driver for all encryption executors of this process."""
-        register_kms_driver(cls())

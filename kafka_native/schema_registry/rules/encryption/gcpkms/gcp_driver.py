@@ -14,7 +14,6 @@ from kafka_native.schema_registry.rules.encryption.bound_client import BoundKmsC
 from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
-    register_kms_driver,
 )
 
 __all__ = ["GcpKmsDriver"]
@@ -87,8 +86,3 @@ class GcpKmsDriver(KmsDriver):
             credentials = accounts.Credentials.from_service_account_info(info)
         client = kms.KeyManagementServiceClient(credentials=credentials)
         return BoundKmsClient(str(key_url), _GcpAead(client, key))
-
-    @classmethod
-    def register(cls) -> None:
-        """Add this driver for all encryption executors of this process."""
-        register_kms_driver(cls())

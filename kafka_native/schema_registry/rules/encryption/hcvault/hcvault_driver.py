@@ -20,7 +20,6 @@ from kafka_native.schema_registry.rules.encryption.bound_client import (
 from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
-    register_kms_driver,
 )
 
 __all__ = ["HcVaultKmsDriver"]
@@ -134,11 +133,6 @@ class HcVaultKmsDriver(KmsDriver):
         token = None if login else setting(conf, "token.id", "VAULT_TOKEN")
         vault = _Vault(_http_client(conf, base), token, login)
         return BoundKmsClient(str(key_url), _VaultAead(vault, quote(mount), quote(key, safe="")))
-
-    @classmethod
-    def register(cls) -> None:
-        """Add this driver for all encryption executors of this process."""
-        register_kms_driver(cls())
 
 
 def _http_client(conf: Mapping[str, Any], base: str) -> Any:

@@ -10,7 +10,6 @@ from kafka_native.schema_registry.rules._interface import RuleError
 from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
-    register_kms_driver,
 )
 from kafka_native.schema_registry.rules.encryption.localkms.local_client import (
     PREFIX,
@@ -50,8 +49,3 @@ class LocalKmsDriver(KmsDriver):
                 "local-kms needs 'secret' in rule_conf, or the environment's LOCAL_SECRET"
             )
         return LocalKmsClient(secret)
-
-    @classmethod
-    def register(cls) -> None:
-        """Add this driver for all encryption executors of this process."""
-        register_kms_driver(cls())
