@@ -28,11 +28,12 @@ SLICE_commit = $(shell expr $$(git rev-list --count HEAD) % $(SLICES) + 1)
 # The tests that run under ASan and TSan in addition to the C tests. SANITIZED=all: all tests of the
 # extensions without a real broker. SANITIZED=smoke: each kind of client once.
 SANITIZED ?= all
-SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/mock tests/protocol/test_wire*.py)
+SANITIZED_all := $(wildcard tests/native tests/api tests/client tests/aio tests/codecs tests/mock tests/protocol/test_wire*.py)
 SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
     producer.py consumer.py groups_consumer.py share_consumer.py transactions.py admin_topics.py codecs.py tls.py poll.py \
     purge.py exit.py shared_client.py consume_arrow.py produce_arrow.py bad_input.py)) \
-    $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py)
+    $(wildcard tests/native/test_records.py tests/native/test_codecs.py tests/aio/test_aio_producer.py \
+    tests/codecs/test_consume_formats.py tests/codecs/test_avro_encoder.py)
 
 # If this is set, each of the hundreds of processes of a test run compiles all its Python modules.
 unexport PYTHONDONTWRITEBYTECODE
@@ -146,7 +147,8 @@ OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report 
 # process ends with "failed to allocate". glibc allocates these blocks by malloc, which the runtime
 # intercepts anyway.
 # die_after_fork=0: libraries of the tests start threads in a forked child.
-OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
+# narenas:1: pyarrow's jemalloc takes all its locks for a fork, and the runtime allows 63 at once.
+OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system JE_ARROW_MALLOC_CONF=narenas:1 \
     TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes fail with the address randomization of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")

@@ -8,6 +8,7 @@ docs/guide/arrow.md is the guide. `ArrowReport` is the report of `Producer.produ
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -129,10 +130,10 @@ class ColumnRequest:
                     ),
                 )
         plan = ColumnPlan(wanted)
-        twice = {name for name in plan.names if plan.names.count(name) > 1}
+        twice = sorted(name for name, count in Counter(plan.names).items() if count > 1)
         if twice:
             raise ValueError(
-                f"columns: two columns are named {', '.join(sorted(twice))}: leave one out by "
+                f"columns: two columns are named {', '.join(twice)}: leave one out by "
                 "columns= or by the codec's fields=, or don't flatten"
             )
         return plan
@@ -334,16 +335,19 @@ class ArrowStream:
         self,
         core: ConsumerCore,
         make_plan: Callable[[], ColumnPlan],
+        is_closed: Callable[[], bool],
         memory: ColumnMemory,
         take: Callable[[ColumnPlan, float, bool], ColumnBatch],
         timeout: float,
     ) -> None:
         """`Consumer.arrow_stream` makes the stream.
 
-        ``take(plan, timeout, defer_lookups)`` makes each batch.
+        ``is_closed()``: whether the consumer is closed. ``take(plan, timeout, defer_lookups)``
+        makes each batch.
         """
         self._core = core
         self._make_plan = make_plan
+        self._is_closed = is_closed
         self._made_plan: ColumnPlan | None = None
         self._memory = memory
         self._take = take
@@ -366,7 +370,13 @@ class ArrowStream:
             self._made_plan = self._make_plan()
         return self._made_plan
 
+    def _is_over(self) -> bool:
+        """Return whether the consumer was closed before the first read. No plan is needed then."""
+        return self._made_plan is None and self._is_closed()
+
     def _next_columns(self) -> ColumnBatch | None:
+        if self._is_over():
+            return None
         columns = self._take(self._plan, self._timeout, False)
         return columns if len(columns) or columns.ends else None
 
@@ -394,6 +404,8 @@ class ArrowStream:
 
         loop = asyncio.get_running_loop()
         deadline = None if self._timeout < 0 else loop.time() + self._timeout
+        if self._is_over():
+            raise StopAsyncIteration
         if self._made_plan is None:
             await self._look_up(lambda: self._plan)
         while True:

@@ -416,16 +416,22 @@ class Consumer(ConsumerCalls):
             )
 
         make_plan = partial(request.plan, self._topics_read)
-        return ArrowStream(self, make_plan, self._column_memory, take, longest)
+        return ArrowStream(
+            self, make_plan, lambda: self._client.closed, self._column_memory, take, longest
+        )
 
     def _topics_read(self) -> set[str]:
         """Return the topics of the subscription and the assignment.
 
         Each of the two lists is copied in one step, so the control thread isn't asked.
+
+        :raises RuntimeError: The consumer is closed. It reads no topic any more.
         """
         control = self._control
         named = {name for name in list(control.subscription.wanted) if not name.startswith("^")}
-        return named | {topic for topic, _ in list(control.fetches.assigned)}
+        named |= {topic for topic, _ in list(control.fetches.assigned)}
+        self._check_open()
+        return named
 
     def _check_columns(self) -> None:
         """Raise if the consumer can't return columns. Interceptors override it."""

@@ -15,6 +15,7 @@ import hypothesis
 import pytest
 
 from tests import shared_classes
+from tests.harness.libraries import under_tsan
 
 pytest_plugins = ["tests.lanes", "tests.reporting"]
 
@@ -65,7 +66,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Skip librdkafka under TSan: it is not instrumented, and its threads crash TSan's runtime."""
-    if os.environ.get("KN_SANITIZE") != "thread" or not os.environ.get("LD_PRELOAD"):
+    if not under_tsan():
         return
     skip = pytest.mark.skip(reason="librdkafka's threads don't run under ThreadSanitizer")
     for item in items:

@@ -18,6 +18,7 @@ from bench.adapters import Figures
 from bench.broker import at_rest, broker, topic
 from bench.codecs import FROM_TOPIC, SCENARIOS, Work, contestants
 from bench.codecs.messages import registered, schema_of
+from bench.codecs.page import page_of
 from bench.codecs.report import GOALS, table
 from bench.codecs.topic import fill
 from bench.report import Rounds, show, verdicts
@@ -94,6 +95,11 @@ def filled(
 @click.option(
     "--output", default="build/bench-codecs", type=click.Path(file_okay=False, path_type=Path)
 )
+@click.option(
+    "--page",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the tables to this page: docs/TYPED-DATA-BENCHMARKS.md.",
+)
 def main(
     scenarios: tuple[str, ...],
     bootstrap: str | None,
@@ -102,13 +108,16 @@ def main(
     partitions: int,
     rounds: int,
     output: Path,
+    page: Path | None,
 ) -> None:
     """Compare the decoders with other libraries, on this machine.
 
     Rates depend on the machine and the time. Compare the ratios within a run, and CPU per record.
     """
+    if scenarios and page:
+        raise click.UsageError("--page needs all scenarios")
     console = Console(width=110)
-    results = {}
+    results, measurements = {}, {}
     for scenario in scenarios or SCENARIOS:
         work = Work(scenario, "", seconds, count=messages)
         with ExitStack() as stack:
@@ -116,7 +125,10 @@ def main(
             if scenario in FROM_TOPIC:
                 work, pids = stack.enter_context(filled(work, bootstrap, partitions))
             found = rounds_of(work, pids, rounds, console)
+        measurements[scenario] = found
         lines = verdicts(scenario, found, GOALS)
         results[scenario] = show(console, table(scenario, found), lines, found)
     output.mkdir(parents=True, exist_ok=True)
     (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    if page:
+        page.write_text(page_of(measurements), encoding="utf-8")

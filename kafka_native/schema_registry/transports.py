@@ -102,12 +102,12 @@ class _Transport(ForkAware):
     """The name of httpx2's class for connections."""
 
     def __init__(self, config: RegistryConfig) -> None:
-        super().__init__()
         self._config = config
         self._httpx = _httpx()
         # The server's TLS alerts arrive as they are: ssl.SSLError, an OSError.
         self._connection_errors = (self._httpx.TransportError, OSError)
         self._open()
+        super().__init__()  # a fork resets complete transports only
 
     def _open(self) -> None:
         client = getattr(self._httpx, self._client_class)

@@ -14,8 +14,9 @@ from click.testing import CliRunner
 from google.protobuf.message import Message
 
 from bench.adapters import Figures
-from bench.codecs import FROM_TOPIC, NESTED, OURS, PROJECTION, SCENARIOS, contestants, records
+from bench.codecs import FROM_TOPIC, NESTED, OURS, PROJECTION, RAW, SCENARIOS, contestants, records
 from bench.codecs.main import main
+from bench.codecs.page import page_of
 from bench.codecs.report import GOALS
 from bench.report import verdicts
 from kafka_native.cli.mock import mock_cluster
@@ -77,7 +78,8 @@ def test_every_target_is_measured() -> None:
 def test_the_command_measures_every_scenario(tmp_path: Path) -> None:
     with mock_cluster() as bootstrap:
         arguments = ["--bootstrap", bootstrap, "--seconds", "0.01", "--messages", "25000"]
-        arguments += ["--rounds", "1", "--output", str(tmp_path)]
+        page = tmp_path / "page.md"
+        arguments += ["--rounds", "1", "--output", str(tmp_path), "--page", str(page)]
         result = CliRunner().invoke(main, arguments, catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())
@@ -90,3 +92,29 @@ def test_the_command_measures_every_scenario(tmp_path: Path) -> None:
             assert all(figures["seconds"] > 0 and figures["count"] > 0 for figures in rounds)
     for scenario in FROM_TOPIC:
         assert {rounds[0]["count"] for rounds in results[scenario].values()} == {24_999}
+    tables = page.read_text().partition("## Figures")[2]
+    assert tables.count("### ") == len(SCENARIOS)
+    assert tables.count("\n| ") == len(SCENARIOS) + sum(map(len, results.values()))
+
+
+def test_the_page_names_the_libraries_that_are_faster() -> None:
+    ours, theirs = ([Figures(count, 1.0, 0.5) for count in counts] for counts in ((2, 4), (3, 6)))
+    found = {OURS: ours, "pyruhvro": theirs, "fastavro": ours}
+    text = page_of({"avro": found, "topic": {OURS: ours, RAW: theirs}})
+    assert "the medians of 2 rounds" in text
+    faster = text.partition("## Where another library is faster\n\n")[2].partition("\n\n")[0]
+    assert faster == "- Avro, flat records: pyruhvro is 1.50 times as fast."
+    table = text.partition("### Avro, flat records")[2].partition("###")[0]
+    assert (
+        "| pyruhvro | 4.5e-06 (3e-06-6e-06) | 125000.000 (83333.333-166666.667) | 0.67 |" in table
+    )
+    assert "| fastavro and pyarrow | 3e-06 (2e-06-4e-06)" in table
+    alone = page_of({"avro": {OURS: ours[:1]}})
+    assert "In no table below." in alone
+    assert f"| {OURS} | 2e-06 | 250000.000 |  |" in alone
+
+
+def test_the_page_needs_all_scenarios(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["avro", "--page", str(tmp_path / "page.md")])
+    assert result.exit_code == 2
+    assert "--page needs all scenarios" in result.output

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import polars
 import pyarrow as pa
 import pytest
 
@@ -22,6 +21,7 @@ from kafka_native.mock.share_partitions import State
 from tests.client.arrow_support import offsets, record_batch, row_of, rows
 from tests.client.share_support import done_up_to, sharing, take
 from tests.client.support import Client, fill, raises_code
+from tests.harness.libraries import polars_or_skip
 from tests.waiting import WAIT_S
 
 EXPLICIT: dict[str, Any] = {"share_acknowledgement_mode": "explicit"}
@@ -88,7 +88,7 @@ MASKS: list[Callable[[list[Any]], Any]] = [
     tuple,
     pa.array,
     lambda values: pa.chunked_array([values[:2], [], values[2:]]),
-    lambda values: polars.Series(values, dtype=polars.Boolean),
+    lambda values: polars_or_skip().Series(values),
     lambda values: pa.array([False, True, *values])[2:],
 ]
 
@@ -117,7 +117,7 @@ TYPES: list[Callable[[list[Any]], Any]] = [
     lambda values: pa.array(values, pa.int16()),
     lambda values: pa.array(values, pa.int32()),
     lambda values: pa.array(values),
-    lambda values: polars.Series(values),
+    lambda values: polars_or_skip().Series(values),
 ]
 
 

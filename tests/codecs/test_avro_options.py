@@ -6,7 +6,6 @@ import json
 import uuid
 from typing import Any
 
-import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -15,6 +14,7 @@ from kafka_native.codecs import Avro, AvroDecoder, DecodeError
 from tests.codecs import avro_schemas as avro
 from tests.codecs.consume_support import FakeRegistry, Topic, framed, table_of, values_of
 from tests.codecs.test_avro_random import QUIET, cases, stored
+from tests.harness.libraries import polars_or_skip
 from tests.waiting import WAIT_S
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "Bé", ""]}
@@ -91,8 +91,7 @@ def test_unions_as_structs() -> None:
         {"long": None, "string": None, "a.P": {"x": 9}},
     ]
     assert [each["boolean"] for each in array.field(1).to_pylist()] == [True, None, None, False]
-    frame = polars.from_arrow(pa.Table.from_struct_array(array))
-    assert isinstance(frame, polars.DataFrame)
+    frame = polars_or_skip().from_arrow(pa.Table.from_struct_array(array))
     assert frame["f1"].struct.field("int").to_list() == [None, 5, 6, None]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import duckdb
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -37,6 +36,7 @@ from tests.codecs.consume_support import (
     table_of,
     values_of,
 )
+from tests.harness.libraries import polars_or_skip
 from tests.waiting import WAIT_S, wait_for
 
 VALUE = ["value"]
@@ -252,7 +252,7 @@ def test_libraries_take_it(topic: Topic, registry: FakeRegistry) -> None:
         batch = consumer.consume_arrow(
             100, WAIT_S, columns=VALUE, value=Avro(registry), flatten=True
         )
-    frame = pl.DataFrame(batch)
+    frame = polars_or_skip().DataFrame(batch)
     assert frame["id"].sum() == 4950
     assert frame["city"].struct.field("size").sum() == 4950
     table = pa.table(batch)

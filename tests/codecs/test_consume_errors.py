@@ -183,6 +183,33 @@ def test_an_unknown_id_may_be_registered_later(topic: Topic, registry: FakeRegis
     assert values_of(batch) == [{"id": 1, "name": "n1"}]
 
 
+# --- the consumer is closed ---
+
+
+def test_a_stream_of_a_closed_consumer_ends(topic: Topic, registry: FakeRegistry) -> None:
+    with topic.consumer() as consumer:
+        stream = consumer.arrow_stream(value=Avro(registry))
+    assert list(stream) == []
+    with pytest.raises(StopAsyncIteration):
+        asyncio.run(_first_of(stream))
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        stream.column_names  # noqa: B018
+    assert registry.asked == []
+
+
+def test_another_thread_closes_the_consumer_at_the_start_of_a_call(
+    topic: Topic, registry: FakeRegistry
+) -> None:
+    class Closes(Avro):
+        def reader(self, field: str, topics: Any) -> Any:
+            consumer.close()
+            return super().reader(field, topics)
+
+    consumer = topic.consumer()
+    with pytest.raises(RuntimeError, match="Consumer closed"):
+        consumer.consume_arrow(1, 0, value=Closes(registry))
+
+
 # --- the registry is down ---
 
 

@@ -55,15 +55,18 @@ def test_the_snippets_about_typed_columns_run() -> None:
     with MockCluster(brokers=1) as cluster, MockSchemaRegistry() as registry:
         with SchemaRegistryClient({"url": registry.url}) as client:
             for topic in ("orders", "broken"):
-                cluster.create_topic(topic, 1)
+                cluster.create_topic(topic, 2)
                 number = client.register_schema(f"{topic}-value", Schema(schema))
         with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
-            producer.produce("broken", b"bad")
+            producer.produce("broken", b"bad", partition=0)
             for price in range(1000):
                 record = b"\6Rom" + bytes([2 * (price % 50)])
-                producer.produce("orders", b"\0" + number.to_bytes(4, "big") + record)
-        names = {"bootstrap": cluster.bootstrap_servers, "registry_url": registry.url}
-        assert run_snippets("typed-columns.md", names) >= 3
+                value = b"\0" + number.to_bytes(4, "big") + record
+                producer.produce("orders", value, partition=price % 2)
+        names: dict[str, Any] = {"bootstrap": cluster.bootstrap_servers}
+        names["registry_url"] = registry.url
+        assert run_snippets("typed-columns.md", names) >= 4
+    assert names["totals"] == [sum(range(0, 50, 2)) * 20, sum(range(1, 50, 2)) * 20]
 
 
 def test_the_snippets_about_data_contracts_run(monkeypatch: pytest.MonkeyPatch) -> None:

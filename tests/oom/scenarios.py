@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from kafka_native import (
@@ -31,6 +33,7 @@ from kafka_native.codecs import Avro
 from kafka_native.mock import CLOSE_CONNECTION, ListenerSecurity, MockCluster
 from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
+from tests.oom import typed
 from tests.oom.steps import BadEndingError, Reports, Run
 
 COUNT = 60
@@ -248,6 +251,49 @@ def _consume_columns(run: Run, columns: Columns, **how: Any) -> None:
         run.until("consume_arrow", take, lambda: len(seen) == 2 * COUNT)
 
 
+def prepare_formats(cluster: MockCluster, prefix: str) -> None:
+    """Fill a topic of nested records for each format."""
+    for name in typed.FORMATS:
+        topic = f"{prefix}-{name}"
+        cluster.create_topic(topic, PARTITIONS)
+        with Producer({**conf_of(cluster), "batch.num.messages": 5}) as producer:
+            for number, payload in enumerate(typed.payloads(name)):
+                producer.produce(topic, payload, partition=number % PARTITIONS)
+
+
+def consume_formats(run: Run) -> None:
+    """Decode nested records of each format. A failed allocation isn't an error of the record."""
+    for name in typed.FORMATS:
+        codec = run.step(name, lambda name=name: typed.codec(name))  # type: ignore[misc]
+        with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer:
+            partitions = [
+                TopicPartition(run.topic(name), number, OFFSET_BEGINNING)
+                for number in range(PARTITIONS)
+            ]
+            run.step("assign", lambda: consumer.assign(partitions))  # noqa: B023
+            rows = _decoded_rows(run, consumer, codec, typed.COUNT)
+        if sorted(rows, key=itemgetter("id")) != [typed.row(each) for each in range(typed.COUNT)]:
+            raise BadEndingError(f"{name}: not each record once: {[each['id'] for each in rows]}")
+
+
+def _decoded_rows(run: Run, consumer: Consumer, codec: Any, count: int) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = []
+
+    def take() -> None:
+        batch = consumer.consume_arrow(
+            25, 0.5, columns=["value"], value=codec, on_error="column", flatten=True
+        )
+        for each in run.step("pyarrow", lambda: pa.record_batch(batch)).to_pylist():
+            if reason := each.pop("value_error"):
+                raise BadEndingError(f"a good record doesn't decode: {reason}")
+            rows.append(each)
+
+    run.until("consume_arrow", take, lambda: len(rows) >= count)
+    return rows
+
+
 def _consume_group(run: Run, **conf: Any) -> None:
     topics = [run.topic("a"), run.topic("b")]
     base = {
@@ -426,6 +472,47 @@ def produce_arrow(run: Run) -> None:
                 raise BadEndingError(f"{rows} rows, and the reports {reports}")
 
 
+def produce_typed(run: Run) -> None:
+    """Encode keys and values of two chunks. Each record in the log is a whole one."""
+    import pyarrow as pa
+
+    topic = run.topic("a")
+    rows = [typed.row(number) for number in range(typed.COUNT)]
+    values = pa.array(rows)
+    keys = pa.array([f"k{each['id']}" for each in rows])
+    table = pa.table({"value": values, "key": keys})
+    table = pa.concat_tables([table[:20], table[20:]])
+    value = run.step("Avro()", lambda: typed.codec("avro"))
+    key = run.step("Avro()", lambda: Avro(schema="string"))
+    with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
+        reports: list[Any] = []
+
+        def send() -> int:
+            return producer.produce_arrow(
+                topic, table, value=value, key=key, on_delivery=reports.append
+            )
+
+        sent = sum(run.step("produce_arrow", send) for _ in range(2))
+        run.until("flush", lambda: producer.flush(run.limit_s), lambda: len(producer) == 0)
+        if sent != 2 * len(rows) or sum(each.rows for each in reports) < sent:
+            raise BadEndingError(f"{sent} rows, and the reports {reports}")
+        delivered = sum(each.delivered for each in reports)
+    with run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer:
+        partitions = [TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(PARTITIONS)]
+        run.step("assign", lambda: consumer.assign(partitions))
+        found = Counter(row["id"] for row in _checked_rows(run, consumer, value, delivered))
+    if delivered == sum(each.rows for each in reports) and min(found.values()) < 2:
+        raise BadEndingError(f"a row is missing: {found}")
+
+
+def _checked_rows(run: Run, consumer: Consumer, codec: Any, count: int) -> list[dict[str, Any]]:
+    rows = _decoded_rows(run, consumer, codec, count)
+    for each in rows:
+        if each != typed.row(each["id"]):
+            raise BadEndingError(f"not the row that was sent: {each}")
+    return rows
+
+
 def relay(run: Run) -> None:
     """Relay unopened batches of a consumer to another topic."""
     with (
@@ -536,10 +623,12 @@ SCENARIOS: dict[str, Scenario] = {
     "produce_tls": Scenario(prepare_produce, produce, "tls"),
     "produce_old": Scenario(prepare_produce, produce_codecs, "old"),
     "produce_arrow": Scenario(prepare_produce, produce_arrow),
+    "produce_typed": Scenario(prepare_produce, produce_typed),
     "consume": Scenario(prepare_consume, consume),
     "consume_old": Scenario(prepare_old, consume, "old"),
     "consume_arrow": Scenario(prepare_consume, consume_arrow),
     "consume_typed": Scenario(prepare_consume, consume_typed),
+    "consume_formats": Scenario(prepare_formats, consume_formats),
     "group_classic": Scenario(prepare_consume, group_classic),
     "group_consumer": Scenario(prepare_consume, group_consumer),
     "share": Scenario(prepare_share, share),

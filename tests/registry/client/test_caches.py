@@ -16,8 +16,11 @@ from kafka_native.schema_registry import (
     Schema,
     SchemaRegistryClient,
     SchemaRegistryError,
+    forks,
+    transports,
 )
 from kafka_native.schema_registry.caches import LruCache
+from kafka_native.schema_registry.config import parse
 from tests.registry.client.conftest import NO_WAIT, Caller
 from tests.registry.client.server import Answer, Request, Server
 from tests.waiting import WAIT_S, wait_for
@@ -277,6 +280,17 @@ def test_a_shared_request_fails_for_all(server: Server, connect: Connect) -> Non
             caller("get_schema", 7)
     assert len(server.requests) == 2
     assert waiting(caller) == 0
+
+
+def test_a_fork_leaves_incomplete_transports_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(transport: Any) -> None:
+        raise OSError("no connections")
+
+    monkeypatch.setattr(transports.SyncTransport, "_open", fail)
+    incomplete = transports.SyncTransport.__new__(transports.SyncTransport)
+    with pytest.raises(OSError, match="no connections"):
+        incomplete.__init__(parse({"url": "http://localhost:1"}))  # type: ignore[misc]
+    forks._reset()
 
 
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

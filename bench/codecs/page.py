@@ -1,0 +1,139 @@
+"""docs/TYPED-DATA-BENCHMARKS.md: the measured table, made from a run's figures."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+from importlib import metadata
+from pathlib import Path
+from statistics import median
+
+from bench.codecs import EVERYTHING, OURS, RAW, READER, SCENARIOS
+from bench.report import Rounds, ratio, spread
+
+PACKAGES = ("kafka-native", "pyruhvro", "fastavro", "confluent-kafka", "orjson", "protobuf")
+PACKAGES += ("pyarrow",)
+BESIDE = (EVERYTHING, RAW, READER)
+"""Rows that are kafka_native too."""
+
+TITLES = {
+    "avro": "Avro, flat records",
+    "avro_nested": "Avro, nested records",
+    "avro_projection": "Avro, 2 of 10 fields",
+    "avro_messages": "Avro, one record at a time into dicts",
+    "json": "JSON, flat records",
+    "json_nested": "JSON, nested records",
+    "protobuf": "Protobuf, flat records",
+    "protobuf_nested": "Protobuf, nested records",
+    "topic": "A topic of flat Avro records, over a broker",
+}
+ROWS = {
+    "fastavro": "fastavro and pyarrow",
+    "orjson": "orjson and pyarrow",
+    "json": "json and pyarrow",
+    "protobuf": "protobuf and pyarrow",
+    "pyarrow": "pyarrow.json",
+    "confluent_kafka": "confluent_kafka's AvroDeserializer and pyarrow",
+    EVERYTHING: "kafka_native, all fields",
+    RAW: "kafka_native, without a codec: raw bytes",
+    READER: "kafka_native's AvroReader, without a framing",
+}
+OF_MESSAGES = {"fastavro": "fastavro, without a framing"}
+OF_MESSAGES |= {"confluent_kafka": "confluent_kafka's AvroDeserializer", OURS: "AvroDeserializer"}
+
+HEADINGS = "| library | M records/s | CPU us/record | kafka_native's rate / its rate |\n"
+HEAD = """# Typed data: measured
+
+`python -m bench codecs --page` measures the decoders of typed records beside other libraries, and
+writes this page. [The guide](guide/typed-columns.md) shows how you use the decoders.
+
+## Machine and versions
+
+"""
+METHOD = """
+## Method
+
+- A flat record has ten fields: five texts, three whole numbers, a float and a boolean. It has about
+  80 bytes in Avro. A nested record has a record, an array of records, an array of texts and a map.
+  It has about 160 bytes. The records are the same in all formats.
+- Each library runs in its own process, in one thread, and decodes 10,000 records a call. Schemas
+  are parsed before the measurement. Each library starts with the form that it takes: a binary Arrow
+  column or a list of bytes.
+- The libraries take turns, and each ratio is taken within a round.
+- The tables have the medians of {rounds}, with the lowest and the highest value in parentheses.
+- CPU is the time of user and system. Over a broker, it is the time of all the client's threads.
+- Rates depend on the machine. Ratios and CPU per record change much less.
+
+Repeat it on a quiet machine:
+
+```sh
+pip install 'kafka-native[bench]'
+python -m bench codecs --seconds 5 --page docs/TYPED-DATA-BENCHMARKS.md
+```
+
+[The benchmarks' guide](guide/bench.md#typed-records) has the options.
+"""
+
+
+def page_of(results: dict[str, Rounds]) -> str:
+    """Return the page in Markdown."""
+    rounds = max(len(each) for found in results.values() for each in found.values())
+    parts = [HEAD, _machine(), METHOD.format(rounds=f"{rounds} round{'s' * (rounds > 1)}")]
+    parts += ["\n## Where another library is faster\n\n", *_faster(results)]
+    parts += ["\n## Figures\n"]
+    parts += [_table(scenario, results[scenario]) for scenario in SCENARIOS if scenario in results]
+    return "".join(parts)
+
+
+def _machine() -> str:
+    lines = [f"- Processor: {_processor()}, {os.cpu_count()} cores"]
+    lines += [f"- {platform.system()}, {platform.python_implementation()}"]
+    lines[-1] += f" {platform.python_version()}"
+    found = []
+    for name in PACKAGES:
+        try:
+            found.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            found.append(f"without {name}")
+    return "\n".join([*lines, f"- {', '.join(found)}"]) + "\n"
+
+
+def _processor() -> str:
+    """Return the processor's name. Linux has it in a file."""
+    file = Path("/proc/cpuinfo")
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    found = re.search(r"^model name\s*:\s*(.*\S)", text, re.MULTILINE)
+    return found[1] if found else platform.processor() or platform.machine()
+
+
+def _faster(results: dict[str, Rounds]) -> list[str]:
+    """Return a line for each other library with a higher rate."""
+    lines = []
+    for scenario, found in results.items():
+        for name, figures in found.items():
+            if name in (OURS, *BESIDE) or OURS not in found:
+                continue
+            mine = found[OURS]
+            factor = median(a.rate / b.rate for a, b in zip(figures, mine, strict=True))
+            if factor > 1:
+                lines.append(f"- {TITLES[scenario]}: {name} is {factor:.2f} times as fast.\n")
+    return lines or ["In no table below.\n"]
+
+
+def _table(scenario: str, found: Rounds) -> str:
+    """Return a table with a row for each library."""
+    names = ROWS | (OF_MESSAGES if scenario == "avro_messages" else {})
+    lines = [f"\n### {TITLES[scenario]}\n\n", HEADINGS, "|---|---|---|---|\n"]
+    mine = [each.rate for each in found.get(OURS, ())]
+    for name, figures in found.items():
+        rates = [each.rate for each in figures]
+        cells = [names.get(name, name), _figure([rate / 1e6 for rate in rates], ".3g")]
+        cells += [_figure([each.cpu_us for each in figures], ".3f")]
+        cells += [ratio(mine, rates) if mine and name != OURS else ""]
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return "".join(lines)
+
+
+def _figure(values: list[float], form: str) -> str:
+    return spread(values, form) if len(values) > 1 else f"{values[0]:{form}}"
