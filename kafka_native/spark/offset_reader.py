@@ -80,6 +80,12 @@ class OffsetReader:
         """
         return sorted(self._with_retries(self._partitions))
 
+    def cluster_id(self) -> str:
+        """The id of the cluster; empty if it sends none."""
+        return self._with_retries(
+            lambda: self.consumer.cluster_id(self._options.api_timeout_s) or ""
+        )
+
     def earliest(self, partitions: Iterable[Key]) -> dict[Key, int]:
         """The first offset of each partition."""
         return self._at(dict.fromkeys(partitions, EARLIEST))

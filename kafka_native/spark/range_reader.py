@@ -69,6 +69,10 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
+OnSkip = Callable[[int, int, str], object]
+"""Called for skipped offsets: the first one, the one after the last, and the reason."""
+
+
 def _release(consumer: Consumer) -> bool:
     """Unassign a consumer. Returns whether it can read another range."""
     if consumer.fatal_error() is not None:
@@ -102,10 +106,15 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
     return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
 
 
-def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The rows of a source's task: the records of its range, or the range (``rows=ranges``)."""
+def read_rows(
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
+
+    :param on_skip: See `read_range`.
+    """
     if options.rows == "records":
-        yield from read_range(options, range_, options.columns)
+        yield from read_range(options, range_, options.columns, on_skip)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -176,8 +185,6 @@ class _Fetched(Protocol):
 
 
 T = TypeVar("T", bound=_Fetched)
-OnSkip = Callable[[int, int, str], object]
-"""Called for skipped offsets: the first one, the one after the last, and the reason."""
 
 
 class _PositionReader(ABC, Generic[T]):
