@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from kafka_native.spark import range_reader
+from kafka_native.spark.errors import OptionError
 from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Limit
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import Filter
+
 _EARLIEST: Final = Limit("earliest", "startingOffsets")
 _LATEST: Final = Limit("latest", "endingOffsets")
-
-
-class _PushFilters:
-    """The reader's pushFilters().
-
-    PySpark rejects a reader that overrides this method while
-    ``spark.sql.python.filterPushdown.enabled`` is false, its default. It recognizes an override by
-    ``__func__``. This object returns the base class's function there, so the source works with both
-    settings.
-    """
-
-    def __init__(self, filters: PushedFilters) -> None:
-        self._filters = filters
-
-    @property
-    def __func__(self) -> object:
-        return getattr(DataSourceReader, "pushFilters", None)
-
-    def __call__(self, filters: list[object]) -> list[object]:
-        return [each for each in filters if not self._filters.take(each)]
 
 
 class BatchReader(DataSourceReader):
@@ -46,8 +30,6 @@ class BatchReader(DataSourceReader):
         """Check the options for batch queries."""
         self.options = options.for_batch()
         self.filters = PushedFilters()
-        # PySpark looks for an attribute; mypy knows a method of this name.
-        setattr(self, "pushFilters", _PushFilters(self.filters))  # noqa: B010
 
     def partitions(self) -> list[OffsetRange]:
         """The ranges of the query, one for each task."""
@@ -65,3 +47,27 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, OffsetRange):
             return iter(())  # PySpark's placeholder for an empty list of partitions
         return range_reader.read_rows(self.options, partition)
+
+
+class FilteringBatchReader(BatchReader):
+    """Also takes the query's filters (``pushFilters=true``).
+
+    PySpark rejects a reader with this method while ``spark.sql.python.filterPushdown.enabled`` is
+    false, its default. So it is another class.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        """Take the filters that reduce the offsets. Return those that Spark has to apply."""
+        return [each for each in filters if not self.filters.take(each)]
+
+
+def batch_reader(options: SourceOptions) -> BatchReader:
+    """Make the reader of a batch query.
+
+    :raises OptionError: ``pushFilters`` needs a newer PySpark.
+    """
+    if not options.push_filters:
+        return BatchReader(options)
+    if not hasattr(DataSourceReader, "pushFilters"):
+        raise OptionError("pushFilters", "it needs PySpark 4.1 or newer")
+    return FilteringBatchReader(options)

@@ -49,7 +49,7 @@ class KafkaNativeDataSource(DataSource):
         """Make the reader of ``spark.read``."""
         from kafka_native.spark import batch
 
-        return batch.BatchReader(self._source_options(schema))
+        return batch.batch_reader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make the reader of ``spark.readStream``."""

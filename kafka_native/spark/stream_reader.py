@@ -14,14 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import TriggerDelay, share_out
-from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.errors import DataLossError, PartitionGoneError
 from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
-    UNKNOWN_PARTITION_ERRORS,
     Key,
     Limit,
     flat,
@@ -463,10 +461,8 @@ class Planner:
         for refresh in (False, True):
             try:
                 return self._cluster.latest(self._partitions(start, refresh=refresh))
-            except KafkaException as error:
-                cause: KafkaError = error.args[0]
-                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
-                    raise
+            except PartitionGoneError:
+                continue
         # The deleted partitions have been removed.
         return self._cluster.latest(self._partitions(start, refresh=True))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_native import KafkaError, KafkaException
+from kafka_native import KafkaError
+from kafka_native.spark.errors import PartitionGoneError
 from kafka_native.spark.offsets import Key, Limit
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.stream_reader import Planner
@@ -61,7 +62,7 @@ class FakeCluster:
         self.asked.append("latest")
         wanted = list(keys)
         if any(key not in self.ends for key in wanted):
-            raise KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
+            raise PartitionGoneError(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART))
         return {key: self.ends[key] for key in wanted}
 
     def resolve(self, limit: Limit, keys: Iterable[Key], *, starting: bool) -> dict[Key, int]:

@@ -71,7 +71,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.fill(topic, 20, partition=partition)
-    frame = kafka.read(topic).load()
+    frame = kafka.read(topic, pushFilters="true").load()
     chosen = frame.where("partition in (0, 2) and offset >= 5 and offset < 8").select(
         "partition", "offset"
     )
@@ -97,7 +97,7 @@ def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
         topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds)
     )
     frame = (
-        kafka.read(topic)
+        kafka.read(topic, pushFilters="true")
         .load()
         .selectExpr("cast(cast(value as string) as int) second", "timestamp")
     )

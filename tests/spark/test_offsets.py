@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark.batch import BatchReader
+from kafka_native.spark.batch import BatchReader, FilteringBatchReader
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Limit, offsets_json, parse_offsets
@@ -217,7 +217,7 @@ def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
 
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
-    reader = BatchReader(options_of(mock_cluster, topic))
+    reader = FilteringBatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)
     left = list(
         reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)])

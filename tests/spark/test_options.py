@@ -127,6 +127,19 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
     assert limits == [("timestamp", 7, {}), ("timestamps", 0, {("a", 0): 5}), ("earliest", 0, {})]
 
 
+def test_options_of_a_newer_spark_are_ignored_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {**BASE, "subscribe": "a", "path": "x", "__internal": "1", "spark.job.tag": "x"}
+    with caplog.at_level(logging.WARNING, "kafka_native.spark"):
+        SourceOptions.parse(given)
+        SinkOptions.parse({**BASE, "queryName": "x"})
+        assert caplog.messages == []
+        SourceOptions.parse({**given, "realTimeMode": "on"})
+    [warning] = caplog.messages
+    assert warning.startswith("option realtimemode is ignored")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -173,6 +186,9 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
         ({"columns": "key,KEY"}, "option columns: a column is named twice"),
         ({"rows": "all"}, "option rows: 'all' can't be: write records or ranges"),
         ({"startingOffset": "latest"}, "there is no such option: did you mean startingOffsets?"),
+        ({"start_offsets": "latest"}, "there is no such option: did you mean startingOffsets?"),
+        ({"failOnLoss": "true"}, "there is no such option: did you mean failOnDataLoss?"),
+        ({"security.protocol": "ssl"}, "begin with kafka.: write kafka.security.protocol"),
         (
             {"kafka.auto.offset.reset": "latest"},
             "kafka.auto.offset.reset: it can't be set: write startingOffsets",

@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import Any, Final
 
 from kafka_native import KafkaError, KafkaException, Producer
-from kafka_native._native.relay import Relay
+from kafka_native.internal import Relay, open_relay
 from kafka_native.spark import exactly_once, producers
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.options import SinkOptions, SourceOptions
@@ -109,7 +109,7 @@ def copy_range(
         if attempt is not None:
             attempt.claim([(topic, range_.partition)])
         check = None if attempt is None else partial(exactly_once.check, producer)
-        with producer._relay(topic, range_.partition) as relay:
+        with open_relay(producer, topic, range_.partition) as relay:
             sender = _RelaySender(producer, relay, f"{topic} [{range_.partition}]", check)
             pace = Pace(rate, _STEP_RECORDS_MAX)
             for first, batches in read_batches(source, range_, skip):
