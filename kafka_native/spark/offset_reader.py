@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
@@ -22,6 +21,7 @@ from kafka_native.spark.offsets import (
     listed,
 )
 from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.patterns import topic_pattern
 
 T = TypeVar("T")
 
@@ -161,7 +161,7 @@ class OffsetReader:
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
         if subscription.pattern:
-            pattern = re.compile(subscription.pattern)
+            pattern = topic_pattern(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
             names = [
                 name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)

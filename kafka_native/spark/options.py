@@ -26,6 +26,7 @@ from kafka_native.spark.offsets import (
     parse_offsets,
     parse_timestamps,
 )
+from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.properties import PREFIX, client_properties, is_sensitive, time_limit_s
 
 __all__ = [
@@ -448,8 +449,8 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
             name, "it is empty: write a regular expression that names of topics match as a whole"
         )
     try:
-        re.compile(text)
-    except re.error as error:
+        topic_pattern(text)
+    except ValueError as error:
         raise OptionError(name, f"{text!r} is no regular expression: {error}") from None
     return Subscription(pattern=text)
 

@@ -29,6 +29,7 @@ from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.pipelines import copy
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -461,7 +462,7 @@ def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
                 f"both clusters are the same one: {topic} can't be its own mirror; name it, "
                 f"as backup.{{topic}}"
             )
-        if same and (target in targets or (pattern and re.fullmatch(pattern, target))):
+        if same and (target in targets or (pattern and topic_pattern(pattern).fullmatch(target))):
             raise PipelineError(
                 f"both clusters are the same one, and {target}, the mirror of {topic}, "
                 "would be mirrored itself: name others, or another pattern"
