@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from kafka_native.spark import range_reader
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.offset_reader import OffsetReader
-from kafka_native.spark.offsets import Limit
+from kafka_native.spark.offsets import Key, Limit
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
 
@@ -38,6 +38,7 @@ class BatchReader(DataSourceReader):
             keys = cluster.partitions()
             starts = cluster.resolve(options.starting or _EARLIEST, keys, starting=True)
             ends = cluster.resolve(options.ending or _LATEST, keys, starting=False)
+            _check_order(starts, ends, options)
             starts, ends = self.filters.narrow(starts, ends, cluster.at_times)
             ranges = ranges_of(starts, ends, cluster.topic_ids)
         return split(ranges, options.min_partitions, options.max_records_per_partition)
@@ -47,6 +48,22 @@ class BatchReader(DataSourceReader):
         if not isinstance(partition, OffsetRange):
             return iter(())  # PySpark's placeholder for an empty list of partitions
         return range_reader.read_rows(self.options, partition)
+
+
+def _check_order(
+    starts: Mapping[Key, int], ends: Mapping[Key, int], options: SourceOptions
+) -> None:
+    """Check that no partition starts after its end, as Spark's own connector does."""
+    for (topic, partition), start in sorted(starts.items()):
+        end = ends[topic, partition]
+        if start > end:
+            starting, ending = options.starting or _EARLIEST, options.ending or _LATEST
+            raise OptionError(
+                starting.option,
+                f"{topic} [{partition}] starts at offset {start}, after its end {end} "
+                f"({ending.option}): write an earlier start or a later end. If the topic has "
+                "fewer records than before, it was recreated",
+            )
 
 
 class FilteringBatchReader(BatchReader):
