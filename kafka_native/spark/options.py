@@ -135,6 +135,10 @@ _DURATION_S: Final = {
 _NUMBER_MAX: Final = (1 << 63) - 1
 PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
+_REQUEST_MAX_BYTES: Final = "1048576"
+"""The Java client's default of ``max.request.size``. This client's own default is less."""
+_SINK_PROPAGATION_MS: Final = "5000"
+"""The time for which a task searches for a topic or partition. Spark repeats a failed task."""
 _TRANSACTION_MS: Final = "900000"
 """The brokers' default of ``transaction.max.timeout.ms``: a micro-batch may take that long."""
 
@@ -324,6 +328,8 @@ class SinkOptions:
             "client.id": _CLIENT_ID,
             "partitioner": "murmur2_random",
             "enable.idempotence": idempotent,
+            "message.max.bytes": _REQUEST_MAX_BYTES,
+            "topic.metadata.propagation.max.ms": _SINK_PROPAGATION_MS,
         }
         if own.get("transactional.id"):
             defaults["transaction.timeout.ms"] = _TRANSACTION_MS
@@ -538,7 +544,9 @@ def _checked_config(
     servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
     if not servers.strip():
         raise OptionError(
-            "kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas"
+            "kafka.bootstrap.servers",
+            "it is missing: write host:port of some brokers, with commas. (Spark passes no options "
+            "for a table of CREATE TABLE: write CREATE TEMPORARY VIEW)",
         )
     try:
         parse(config, role)

@@ -25,8 +25,9 @@ _PUNCTUATION: Final = frozenset("._-")
 _NONE: Final[frozenset[str]] = frozenset()
 
 _CLASSES: Final[Mapping[str, frozenset[str]]] = {
-    **dict.fromkeys(("l", "letter", "alpha", "isalphabetic", "isletter", "isl", "alphabetic", "latin", "islatin"),
+    **dict.fromkeys(("l", "isl", "letter", "isletter", "alpha", "alphabetic", "isalphabetic"),
                     _LETTERS),
+    **dict.fromkeys(("latin", "islatin"), _LETTERS),
     **dict.fromkeys(("lu", "upper", "isuppercase", "uppercase", "islu"), _UPPER),
     **dict.fromkeys(("ll", "lower", "islowercase", "lowercase", "isll"), _LOWER),
     **dict.fromkeys(("n", "nd", "digit", "isdigit", "isnd", "isn"), _DIGITS),

@@ -188,3 +188,17 @@ def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
     assert f"FOUND 1000 {sum(range(500)) * 2}" in done.stdout, (
         done.stdout[-2000:] + done.stderr[-4000:]
     )
+
+
+def test_sql_reads_a_temporary_view_and_refuses_a_table(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    kafka.fill(topic, 5)
+    given = ", ".join(f"`{name}` '{value}'" for name, value in kafka.options(topic).items())
+    kafka.spark.sql(f"CREATE TEMPORARY VIEW readings USING kafka_native OPTIONS ({given})")
+    try:
+        rows = kafka.spark.sql("SELECT string(value) FROM readings WHERE offset > 2").collect()
+        assert sorted(row[0] for row in rows) == ["3", "4"]
+    finally:
+        kafka.spark.catalog.dropTempView("readings")
+    with pytest.raises(PySparkException, match="write CREATE TEMPORARY VIEW name USING"):
+        kafka.spark.sql(f"CREATE TABLE readings USING kafka_native OPTIONS ({given})")

@@ -69,7 +69,7 @@ def test_plain_patterns_stay_as_they_are(text: str) -> None:
     try:
         wanted = re.compile(text)
     except re.error:
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"\w"):
             topic_pattern(text)
         return
     assert topic_pattern(text).pattern == wanted.pattern

@@ -63,7 +63,11 @@ __all__ = [
 
 MAX_RECORDS: Final = 10_000_000
 """The default limit of a batch's offsets. After a crash a batch is copied again."""
-TARGET_DEFAULTS: Final = {"client.id": "kafka-native-mirror", "message.max.bytes": "10485760"}
+TARGET_DEFAULTS: Final = {
+    "client.id": "kafka-native-mirror",
+    "message.max.bytes": "10485760",
+    "topic.metadata.propagation.max.ms": "10000",
+}
 TRANSLATION: Final = "translation"
 """The folder of the translation files, below the checkpoint."""
 TOPIC_IDS: Final = "topic_ids.json"
