@@ -194,10 +194,10 @@ class OffsetReader:
         error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART) if topic is None else topic.error
         if topic is None or error is not None:
             assert error is not None
-            is_unknown = error.code() in UNKNOWN_PARTITION_ERRORS
-            raise (StaleMetadataError if is_unknown else KafkaException)(
-                KafkaError(error.code(), f"topic {name}: {error.str()}")
-            )
+            if error.code() in UNKNOWN_PARTITION_ERRORS:
+                text = f"topic {name} doesn't exist on this cluster"
+                raise StaleMetadataError(KafkaError(error.code(), text))
+            raise KafkaException(KafkaError(error.code(), f"topic {name}: {error.str()}"))
         self.topic_ids[name] = listed_topic_id(topic)
         return [(name, number) for number in topic.partitions]
 

@@ -116,6 +116,7 @@ def command(
             _show_skipped(skipped_offsets(checkpoint))
             return
         kafka = common.kafka_config(bootstrap, config, config_file)
+        common.check_topics(kafka, topics, pattern)
         own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
         servers = kafka["bootstrap.servers"] if own else None
         target = common.kafka_config(to_bootstrap or servers, to_config, to_config_file)
