@@ -39,8 +39,15 @@ class KafkaNativeDataSource(DataSource):
     def schema(self) -> str:
         """The columns of the source, which depend on the options.
 
-        :raises OptionError: An option is invalid.
+        :raises OptionError: An option is invalid. Or the schema is for a table of CREATE TABLE: its
+            options wouldn't be there when it is read.
         """
+        if any(name.startswith("option.") for name in lowered(self.options)):
+            raise OptionError(
+                "USING kafka_native",
+                "Spark passes the options of a table to no Python source: write CREATE TEMPORARY "
+                "VIEW name USING kafka_native OPTIONS (...) in place of CREATE TABLE",
+            )
         return ", ".join(
             f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items()
         )
@@ -49,7 +56,7 @@ class KafkaNativeDataSource(DataSource):
         """Make the reader of ``spark.read``."""
         from kafka_native.spark import batch
 
-        return batch.BatchReader(self._source_options(schema))
+        return batch.batch_reader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make the reader of ``spark.readStream``."""

@@ -177,15 +177,19 @@ def _escaped_lines(text: str) -> str:
 
 
 @contextmanager
-def escaped_children(name: str) -> Iterator[None]:
+def escaped_children(
+    name: str, is_left_out: Callable[[str], bool] = lambda line: False
+) -> Iterator[None]:
     """Escape the stderr of the child processes that start within the block, until they end.
+
+    ``is_left_out`` returns whether to leave out a line of a child.
 
     Each line of a child begins with ``name: ``, so that it can't look like a line of this program.
     All other output to file descriptor 2 within the block is handled in the same way.
     """
     reading, writing = os.pipe()
     own = os.dup(2)
-    arguments = (os.fdopen(reading, "rb"), os.dup(own), name)
+    arguments = (os.fdopen(reading, "rb"), os.dup(own), name, is_left_out)
     forwarder = threading.Thread(
         target=_forward, args=arguments, name=f"{name}-stderr", daemon=True
     )
@@ -204,7 +208,7 @@ def escaped_children(name: str) -> Iterator[None]:
         os.close(own)
 
 
-def _forward(pipe: BinaryIO, stderr: int, name: str) -> None:
+def _forward(pipe: BinaryIO, stderr: int, name: str, is_left_out: Callable[[str], bool]) -> None:
     # When the reader of this program's stderr is gone, the pipe closes, and the children get EPIPE.
     with (
         suppress(BrokenPipeError),
@@ -213,4 +217,5 @@ def _forward(pipe: BinaryIO, stderr: int, name: str) -> None:
     ):
         while line := pipe.readline(CHILD_LINE_MAX):
             text = line.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
-            out.write(f"{escaped(f'{name}: {text.expandtabs()}')}\n")
+            if not is_left_out(text):
+                out.write(f"{escaped(f'{name}: {text.expandtabs()}')}\n")

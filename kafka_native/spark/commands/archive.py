@@ -138,6 +138,7 @@ def command(
     }
     with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
+        common.check_topics(kafka, topics, pattern)
         if dry_run:
             plan = plan_archive(kafka, lake, **common_arguments)
             common.show_ranges(plan, f"to be archived into {lake}", "ranges")

@@ -15,6 +15,9 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn
 
 from kafka_native import KafkaException
 from kafka_native.config import read_properties
+from kafka_native.spark.offset_reader import OffsetReader
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import session
 from kafka_native.spark.pipelines.session import PipelineError, Work, open_session
 from kafka_native.terminal.lines import echo, escaped_children
 from kafka_native.terminal.output import CleanTable, printer, styled
@@ -31,6 +34,14 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 MIB = 1 << 20
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+_TRACES = f"{__name__}.traces"
+_STACK_FRAME = re.compile(
+    r"\s+at [\w.$/<>]+\(|\s+\.\.\. \d+ (more|common frames)"
+    r"|Traceback \(most recent call last\)"
+    r'|  File "|    \S|    +[\^~]'
+)
+"""Lines of stack traces of Java and Python."""
 
 
 def pairs(
@@ -175,14 +186,27 @@ def stream_options(interval: str) -> Callable[[Command], Command]:
     )
 
 
+def _keep_traces(context: click.Context, _parameter: click.Parameter, shows: bool) -> None:
+    context.meta[_TRACES] = shows
+
+
 def run_options(done: str) -> Callable[[Command], Command]:
-    """Add ``--dry-run``, ``--master`` and ``--conf``. ``done``: a past participle such as "read".
+    """Add ``--dry-run``, ``--traces``, ``--master`` and ``--conf``.
+
+    ``done``: a past participle such as "read".
 
     The parameters are ``dry_run: bool``, ``master: str`` and ``conf: dict[str, str]``.
     """
     dry_run_help = f"Print what would be {done}, and do nothing."
     return _with_options(
         click.option("--dry-run", is_flag=True, help=dry_run_help),
+        click.option(
+            "--traces",
+            is_flag=True,
+            expose_value=False,
+            callback=_keep_traces,
+            help="Also print the stack traces of Spark and its workers.",
+        ),
         click.option("--master", default="local[*]", show_default=True, help="Spark's master."),
         click.option(
             "--conf",
@@ -227,13 +251,37 @@ def stopping() -> Iterator[threading.Event]:
             signal.signal(number, handler or signal.SIG_DFL)
 
 
+def check_topics(config: Mapping[str, str], topics: Sequence[str], pattern: str = "") -> None:
+    """Check that named topics exist, before Spark starts: that takes much longer.
+
+    :raises KafkaException: A topic doesn't exist, or no broker answers.
+    :raises OptionError: A property is invalid.
+    """
+    if topics and not pattern:
+        options = SourceOptions.parse(session.topic_options(config, topics, None))
+        with OffsetReader(options) as cluster:
+            cluster.partitions()
+
+
+def is_stack_frame(line: str) -> bool:
+    """Whether a line of Spark or a worker belongs to a stack trace, below the error's own text."""
+    return _STACK_FRAME.match(line) is not None
+
+
 @contextmanager
 def spark_session(name: str, master: str, conf: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Open a Spark session with `open_session`. Escape the stderr of Spark and its workers."""
+    """Open a Spark session with `open_session`. Escape the stderr of Spark and its workers.
+
+    Stack traces are left out unless ``--traces`` is given: the error is one line at the end.
+    """
+    context = click.get_current_context(silent=True)
+    shows_all = context is not None and bool(context.meta.get(_TRACES))
     with ExitStack() as stack:
-        with escaped_children("spark"):  # here the JVM starts, which later starts the workers
-            session = stack.enter_context(open_session(name, master, conf))
-        yield session
+        with escaped_children(
+            "spark", lambda line: not shows_all and is_stack_frame(line)
+        ):  # here the JVM starts, which later starts the workers
+            opened = stack.enter_context(open_session(name, master, conf))
+        yield opened
 
 
 @contextmanager

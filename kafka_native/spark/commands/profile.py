@@ -57,6 +57,7 @@ def command(
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "starting": start}
     with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
+        common.check_topics(kafka, topics, pattern)
         if dry_run:
             common.show_ranges(plan_profile(kafka, **where), "to be measured")
             return

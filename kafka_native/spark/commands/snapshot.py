@@ -64,6 +64,7 @@ def command(
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "update": update}
     with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
+        common.check_topics(kafka, topics, pattern)
         if dry_run:
             common.show_ranges(plan_snapshot(kafka, output, **where), f"to be read for {output}")
             return

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kafka_native.spark.errors import PipelineError
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -50,11 +52,8 @@ _CHECK_INTERVAL_S: Final = 0.25
 _STOP_CHECK_INTERVAL_S: Final = 0.5
 _START_TRIES_MAX: Final = 5
 _WORKER_TOO_SLOW_TEXT: Final = "Python worker failed to connect back"
+_KAFKA_ERROR: Final = re.compile(r'KafkaError\{code=\w+,val=-?\d+,str="(.*)"\}')
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
-
-
-class PipelineError(RuntimeError):
-    """A pipeline can't go on. The text gives the reason and the remedy."""
 
 
 def check_topic(topic: str, found: str, known: Mapping[str, str], advice: str) -> None:
@@ -353,9 +352,9 @@ def cause_of(error: BaseException) -> str:
     Spark wraps it in its own errors and the worker's, so it is the last one in the text.
     """
     found = _ERROR_LINE.findall(str(error))
-    return (
-        str(found[-1]) if found else str(error).strip().partition("\n")[0] or type(error).__name__
-    )
+    text = found[-1] if found else str(error).strip().partition("\n")[0] or type(error).__name__
+    described = _KAFKA_ERROR.fullmatch(text)
+    return str(text if described is None else described[1])
 
 
 def now_ms() -> int:

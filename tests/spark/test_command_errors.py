@@ -1,0 +1,75 @@
+"""A command that can't work says so in one line, before it starts Spark if it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kafka_native.mock import MockCluster
+from kafka_native.spark.commands import cli, common
+from kafka_native.spark.pipelines.session import cause_of
+
+JVM = """\
+26/11/28 04:47:25 ERROR MicroBatchExecution: Query terminated with error
+org.apache.spark.SparkException: Failed when Python performs initialOffset: Traceback (most recent
+Traceback (most recent call last):
+  File "/x/python_streaming_source_runner.py", line 267, in main
+    initial_offset_func(reader, outfile)
+    ^^^^^^^^^^^^^^^^^^^^
+kafka_native.spark.errors.DataLossError: t [0]: gone
+\tat org.apache.spark.sql.execution.StreamExecution.$anonfun$runStream$1(StreamExecution.scala:341)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+\t... 12 more
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1, auto_create_topics=False) as running:
+        yield running
+
+
+@pytest.fixture
+def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise AssertionError("Spark must not start")
+
+    monkeypatch.setattr(common, "spark_session", refuse)
+
+
+@pytest.mark.usefixtures("_no_spark")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["archive", "--lake", "lake"],
+        ["mirror", "--to", "eu.{topic}", "--checkpoint", "checkpoint"],
+        ["snapshot", "--output", "table"],
+        ["profile"],
+    ],
+)
+def test_wrong_topic_is_one_line_without_spark(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    where = ["--bootstrap", cluster.bootstrap_servers, "--topics", "nope"]
+    result = CliRunner().invoke(cli, [*command, *where])
+    assert result.exit_code == 1
+    assert result.output.splitlines()[-1] == "Error: topic nope doesn't exist on this cluster"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_stack_frames_of_java_and_python_are_left_out() -> None:
+    kept = [line for line in JVM.splitlines() if not common.is_stack_frame(line)]
+    assert [line.partition(":")[0] for line in kept] == [
+        "26/11/28 04",
+        "org.apache.spark.SparkException",
+        "kafka_native.spark.errors.DataLossError",
+    ]
+
+
+def test_error_of_kafka_is_its_text_alone() -> None:
+    text = 'a.b.StaleMetadataError: KafkaError{code=X,val=3,str="topic nope doesn\'t exist"}\n'
+    assert cause_of(RuntimeError(f"{JVM}\n{text}")) == "topic nope doesn't exist"
