@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from statistics import median
 
-from bench.codecs import EVERYTHING, OURS, RAW, READER, SCENARIOS
+from bench.codecs import EVERYTHING, MESSAGES, OURS, RAW, READER, SCENARIOS
 from bench.report import Rounds, ratio, spread
 
 PACKAGES = ("kafka-native", "pyruhvro", "fastavro", "confluent-kafka", "orjson", "protobuf")
@@ -21,12 +21,18 @@ TITLES = {
     "avro": "Avro, flat records",
     "avro_nested": "Avro, nested records",
     "avro_projection": "Avro, 2 of 10 fields",
-    "avro_messages": "Avro, one record at a time into dicts",
     "json": "JSON, flat records",
     "json_nested": "JSON, nested records",
     "protobuf": "Protobuf, flat records",
     "protobuf_nested": "Protobuf, nested records",
-    "topic": "A topic of flat Avro records, over a broker",
+    "avro_messages": "Avro, one flat record at a time into a dict",
+    "avro_messages_nested": "Avro, one nested record at a time into a dict",
+    "json_messages": "JSON, one flat record at a time, validated, into a dict",
+    "json_messages_nested": "JSON, one nested record at a time, validated, into a dict",
+    "protobuf_messages": "Protobuf, one flat record at a time into a message",
+    "protobuf_messages_nested": "Protobuf, one nested record at a time into a message",
+    "topic": "A topic of flat Avro records into columns, over a broker",
+    "deserializing_consumer": "A topic of flat Avro records into dicts, over a broker",
 }
 ROWS = {
     "fastavro": "fastavro and pyarrow",
@@ -39,8 +45,17 @@ ROWS = {
     RAW: "kafka_native, without a codec: raw bytes",
     READER: "kafka_native's AvroReader, without a framing",
 }
-OF_MESSAGES = {"fastavro": "fastavro, without a framing"}
-OF_MESSAGES |= {"confluent_kafka": "confluent_kafka's AvroDeserializer", OURS: "AvroDeserializer"}
+OF_MESSAGES = {
+    "fastavro": "fastavro, without a framing",
+    "orjson": "orjson, without a framing or a validation",
+    "protobuf": "protobuf, without a framing",
+    "confluent_kafka": "confluent_kafka's deserializer",
+    OURS: "kafka_native's deserializer",
+}
+OF_CONSUMER = {
+    "confluent_kafka": "confluent_kafka's DeserializingConsumer",
+    OURS: "kafka_native's DeserializingConsumer",
+}
 
 HEADINGS = "| library | M records/s | CPU us/record | kafka_native's rate / its rate |\n"
 HEAD = """# Typed data: measured
@@ -123,7 +138,11 @@ def _faster(results: dict[str, Rounds]) -> list[str]:
 
 def _table(scenario: str, found: Rounds) -> str:
     """Return a table with a row for each library."""
-    names = ROWS | (OF_MESSAGES if scenario == "avro_messages" else {})
+    names = ROWS
+    if scenario in MESSAGES:
+        names = ROWS | OF_MESSAGES
+    elif scenario == "deserializing_consumer":
+        names = OF_CONSUMER
     lines = [f"\n### {TITLES[scenario]}\n\n", HEADINGS, "|---|---|---|---|\n"]
     mine = [each.rate for each in found.get(OURS, ())]
     for name, figures in found.items():
