@@ -1,8 +1,7 @@
-"""Decodes the JSON values of a topic into typed Arrow columns."""
+"""Writes typed Arrow columns as the JSON values of a topic, and reads them back."""
 
 from __future__ import annotations
 
-import json
 import os
 from uuid import uuid4
 
@@ -10,7 +9,7 @@ import pyarrow
 import pyarrow.compute
 
 from kafka_native import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
-from kafka_native.codecs import JsonDecoder
+from kafka_native.codecs import JsonDecoder, JsonEncoder
 
 TOPIC = f"example-json-{uuid4().hex[:8]}"
 BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
@@ -27,11 +26,16 @@ SCHEMA = {
 
 
 def main() -> None:
-    """Produce records, read their bytes as a column, and decode the column."""
+    """Encode a table, read the records' bytes as a column, and decode the column."""
+    readings = pyarrow.table(
+        {
+            "sensor": [["cellar", "roof"][number % 2] for number in range(COUNT)],
+            "degrees": [number % 40 / 2 for number in range(COUNT)],
+        }
+    )
+    records = JsonEncoder(SCHEMA).encode(readings)
     with Producer({"bootstrap.servers": BOOTSTRAP}) as producer:
-        for number in range(COUNT):
-            reading = {"sensor": ["cellar", "roof"][number % 2], "degrees": number % 40 / 2}
-            producer.produce(TOPIC, json.dumps(reading).encode(), partition=0)
+        producer.produce_arrow(TOPIC, records, partition=0)
     with Consumer({"bootstrap.servers": BOOTSTRAP, "group.id": TOPIC}) as consumer:
         consumer.assign([TopicPartition(TOPIC, 0, OFFSET_BEGINNING)])
         batch = pyarrow.table(consumer.consume_arrow(COUNT, timeout=10, columns=["value"]))

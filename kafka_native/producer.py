@@ -359,8 +359,8 @@ class Producer(ProducerCore):
         value, key : str or int, optional
             Columns (names or indices) of binary or string: also large, view, fixed-size and
             dictionary types. A null in the column is a null. ``value=None``: every value is null.
-            Or the codec `kafka_native.codecs.Avro`, which encodes typed columns. Its schema is
-            registered or looked up before a row is queued.
+            Or a codec, such as `kafka_native.codecs.Avro`, which encodes typed columns. Its schema
+            is registered or looked up before a row is queued.
         value_columns, key_columns : str, int, or sequence of them, optional
             With a codec: one column to encode, or a sequence of columns that are the fields of a
             record. Default: the column ``value`` or ``key``; if there is no column ``value``, all

@@ -24,10 +24,24 @@ void kn_rows_init(struct kn_rows *rows)
 
 void kn_rows_deinit(struct kn_rows *rows)
 {
+    for (int role = 0; role <= KN_ROWS_KEY; role++) {
+        free(rows->added_headers[role].data);
+        rows->added_headers[role].data = NULL;
+    }
     free(rows->scratch);
     free(rows->table);
     rows->scratch = NULL;
     rows->table = NULL;
+}
+
+int kn_rows_add_header(struct kn_rows *rows, enum kn_rows_role role, const uint8_t *name,
+                       int32_t name_bytes, const uint8_t *value, int32_t value_bytes)
+{
+    uint8_t *data = malloc(HEADER_VARINTS_BYTES + (size_t)name_bytes + (size_t)value_bytes);
+    if (!data) return KN_ERR_NOMEM;
+    uint8_t *end = kn_header_encode(data, name, name_bytes, value, value_bytes);
+    rows->added_headers[role] = (struct kn_rows_header){data, (size_t)(end - data)};
+    return KN_OK;
 }
 
 const char *kn_rows_check_type(const struct ArrowSchema *schema, enum kn_rows_role role)
@@ -245,6 +259,16 @@ static inline int piece_at(const struct kn_arrow_bytes *bytes, int64_t row, cons
     return status;
 }
 
+static int reserve_scratch(struct kn_rows *rows, size_t wanted)
+{
+    if (wanted <= rows->scratch_bytes) return KN_OK;
+    uint8_t *larger = realloc(rows->scratch, wanted * 2);
+    if (!larger) return KN_ERR_NOMEM;
+    rows->scratch = larger;
+    rows->scratch_bytes = wanted * 2;
+    return KN_OK;
+}
+
 /* Encodes the headers of a row behind *used bytes of scratch. The pointer is set later, because the
  * scratch may move. */
 static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *message, size_t *used)
@@ -265,17 +289,28 @@ static int headers_at(struct kn_rows *rows, int64_t row, struct kn_message *mess
         if (!key || kn_arrow_is_null(&rows->headers.entries, first)) return KN_ERR_INVALID;
         size_t wanted = *used + HEADER_VARINTS_BYTES + (size_t)key_bytes + (size_t)value_bytes;
         if (wanted - start > INT32_MAX) return KN_ERR_TOO_LARGE;
-        if (wanted > rows->scratch_bytes) {
-            uint8_t *larger = realloc(rows->scratch, wanted * 2);
-            if (!larger) return KN_ERR_NOMEM;
-            rows->scratch = larger;
-            rows->scratch_bytes = wanted * 2;
-        }
+        if ((status = reserve_scratch(rows, wanted)) != KN_OK) return status;
         uint8_t *to = kn_header_encode(rows->scratch + *used, key, key_bytes, value,
                                        value ? value_bytes : -1);
         *used = (size_t)(to - rows->scratch);
     }
     message->headers_bytes = *used - start;
+    return KN_OK;
+}
+
+/* Adds a header for the value or key behind *used bytes of scratch. */
+static int add_header(struct kn_rows *rows, enum kn_rows_role role, struct kn_message *message,
+                      size_t *used)
+{
+    const struct kn_rows_header *header = &rows->added_headers[role];
+    size_t wanted = *used + header->size_bytes;
+    if (message->headers_bytes + header->size_bytes > INT32_MAX) return KN_ERR_TOO_LARGE;
+    int status = reserve_scratch(rows, wanted);
+    if (status != KN_OK) return status;
+    memcpy(rows->scratch + *used, header->data, header->size_bytes);
+    *used = wanted;
+    message->header_count++;
+    message->headers_bytes += header->size_bytes;
     return KN_OK;
 }
 
@@ -300,6 +335,10 @@ static inline int message_at(struct kn_rows *rows, int64_t row, struct kn_messag
         status = partition_at(&rows->partitions, row, &message->partition);
     if (status == KN_OK && rows->columns[KN_ROWS_HEADERS] >= 0)
         status = headers_at(rows, row, message, used);
+    if (status == KN_OK && rows->added_headers[KN_ROWS_KEY].data && message->key)
+        status = add_header(rows, KN_ROWS_KEY, message, used);
+    if (status == KN_OK && rows->added_headers[KN_ROWS_VALUE].data && message->value)
+        status = add_header(rows, KN_ROWS_VALUE, message, used);
     return status;
 }
 

@@ -34,6 +34,11 @@ struct kn_rows_topic { /* an entry of the table of topics by name */
     struct kn_topic *topic; /* NULL: free */
 };
 
+struct kn_rows_header { /* encoded */
+    uint8_t *data;      /* NULL: none */
+    size_t size_bytes;
+};
+
 struct kn_rows {
     /* set by the caller before the first chunk */
     int32_t columns[KN_ROWS_ROLES]; /* which child; -1: no column */
@@ -52,6 +57,7 @@ struct kn_rows {
     int64_t at;     /* the next row */
     int64_t before; /* rows of the earlier chunks */
     /* internal */
+    struct kn_rows_header added_headers[KN_ROWS_KEY + 1];
     uint8_t *scratch; /* encoded headers of a run */
     size_t scratch_bytes;
     struct kn_rows_topic *table; /* open addressing */
@@ -64,6 +70,10 @@ const char *kn_rows_check_type(const struct ArrowSchema *schema, enum kn_rows_ro
 
 void kn_rows_init(struct kn_rows *rows);
 void kn_rows_deinit(struct kn_rows *rows);
+/* Adds a header to each row whose value or key (the role) isn't null, behind its own headers. Once a
+ * role, before the first chunk. KN_OK or KN_ERR_NOMEM. */
+int kn_rows_add_header(struct kn_rows *rows, enum kn_rows_role role, const uint8_t *name,
+                       int32_t name_bytes, const uint8_t *value, int32_t value_bytes);
 /* Binds the next chunk and checks its rows. KN_ERR_INVALID: *problem has the error (its row counts
  * from the first chunk), and *role the column; -1: the chunk itself. */
 int kn_rows_bind(struct kn_rows *rows, const struct ArrowSchema *schema,

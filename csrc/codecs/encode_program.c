@@ -3,6 +3,10 @@
 
 #include <stdlib.h>
 
+#include "codecs/json_output.h"
+#include "codecs/protobuf_json.h"
+#include "codecs/shortest_number.h"
+
 #define CHECK_DEPTH_MAX 256
 
 #define KN_ENCODE_NAME(name) #name,
@@ -68,6 +72,7 @@ static bool check_one_of(const struct check *check, const struct kn_encode_op *o
     return 1;
 }
 
+/* Checks all entries but the third one. */
 static bool check_decimal(const struct kn_encode_program *program,
                           const struct kn_nested_node *node, const struct kn_encode_op *op)
 {
@@ -76,8 +81,41 @@ static bool check_decimal(const struct kn_encode_program *program,
     if (!kn_program_has_entries(&program->data, op->arg, 1, KN_ENCODE_DECIMAL_ENTRIES)) return 0;
     const int32_t *entry = program->data.table + op->arg;
     return entry[1] >= -KN_ENCODE_DECIMAL_POWER_MAX && entry[1] <= KN_ENCODE_DECIMAL_POWER_MAX &&
-           entry[2] >= -1 && entry[2] <= KN_NESTED_WIDTH_MAX &&
            kn_program_has_constant(&program->data, entry[3], KN_ENCODE_DECIMAL_BYTES_MAX);
+}
+
+static bool check_json(const struct check *check, const struct kn_encode_op *op)
+{
+    const struct kn_encode_program *program = check->program;
+    const struct kn_nested_node *node = &check->nodes[op->node];
+    int32_t scale_max = KN_JSON_DECIMAL_SCALE_MAX, unit = op->arg;
+    switch (op->code) {
+    case KN_ENCODE_JSON_BOOLEAN: return node->kind == KN_NESTED_BITS;
+    case KN_ENCODE_JSON_INTEGER:
+        return is_integer(node) &&
+               (op->count == 8 || op->count == 16 || op->count == 32 || op->count == 64);
+    case KN_ENCODE_JSON_MULTIPLY:
+    case KN_ENCODE_JSON_DIVIDE: return is_integer(node) && op->arg >= 1;
+    case KN_ENCODE_JSON_REAL:
+        return KN_SHORTEST_IS_AVAILABLE && op->arg < KN_ENCODE_NUMBER_SIGNED &&
+               check_number(node, op->arg);
+    case KN_ENCODE_JSON_TEXT:
+    case KN_ENCODE_JSON_RAW:
+    case KN_ENCODE_JSON_UUID: return is_bytes(node);
+    case KN_ENCODE_JSON_BASE64: return is_bytes(node) && op->arg >= -1;
+    case KN_ENCODE_JSON_ENUM: return is_bytes(node) && check_enum(program, op);
+    case KN_ENCODE_JSON_UUID_TEXT: return node->kind == KN_NESTED_FIXED && node->width == 16;
+    case KN_ENCODE_JSON_DECIMAL:
+        if (op->count < 0 || op->count >= KN_ENCODE_DECIMAL_COUNT) return 0;
+        if (!check_decimal(program, node, op)) return 0;
+        return program->data.table[op->arg + 2] >= -scale_max &&
+               program->data.table[op->arg + 2] <= scale_max;
+    case KN_ENCODE_JSON_DATE: return is_integer(node) && op->arg >= 1;
+    case KN_ENCODE_JSON_TIME:
+    case KN_ENCODE_JSON_TIMESTAMP:
+        return is_integer(node) && (unit == 0 || unit == 3 || unit == 6 || unit == 9);
+    default: return 0; /* NEXT, LEAVE and DONE in a wrong place */
+    }
 }
 
 /* Checks an instruction that writes a value of its own node. *writes: it writes a byte at least. */
@@ -103,6 +141,8 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_BYTES:
     case KN_ENCODE_TEXT:
     case KN_ENCODE_UUID: return is_bytes(node);
+    case KN_ENCODE_STRUCT_FROM_JSON:
+        return is_bytes(node) && op->arg >= 0 && op->arg < KN_PROTOBUF_JSON_KIND_COUNT;
     case KN_ENCODE_FIXED:
         *writes = op->arg > 0;
         return is_bytes(node) && op->arg >= 0 && op->arg <= KN_NESTED_WIDTH_MAX;
@@ -113,8 +153,9 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_DECIMAL:
         if (!check_decimal(program, node, op)) return 0;
         *writes = program->data.table[op->arg + 2] != 0;
-        return 1;
-    default: return 0; /* NEXT, LEAVE and DONE in a wrong place */
+        return program->data.table[op->arg + 2] >= -1 &&
+               program->data.table[op->arg + 2] <= KN_NESTED_WIDTH_MAX;
+    default: return check_json(check, op);
     }
 }
 
@@ -180,10 +221,34 @@ static bool check_union(struct check *check, int32_t at, bool *writes)
     return 1;
 }
 
+static bool check_choice(struct check *check, int32_t at, bool *writes)
+{
+    const struct kn_encode_program *program = check->program;
+    const struct kn_encode_op *op = &program->ops[at];
+    int32_t root = check->nodes[op->node].root, from = at + 1, leave;
+    bool branch_writes;
+
+    if (check->nodes[op->node].kind != KN_NESTED_STRUCT || op->count < 1) return 0;
+    if (!kn_program_has_entries(&program->data, op->arg, op->count, 2)) return 0;
+    *writes = 1;
+    for (int32_t i = 0; i < op->count; i++) {
+        int32_t first = program->data.table[op->arg + 2 * i];
+        int32_t child = program->data.table[op->arg + 2 * i + 1];
+        if (first < from || first >= op->end) return 0;
+        if (child < 0 || child >= program->type->node_count) return 0;
+        if (check->nodes[child].root != root) return 0;
+        if (!check_inner(check, first, op->end, root, &branch_writes, &leave)) return 0;
+        if (program->ops[leave].end != op->end) return 0;
+        *writes = *writes && branch_writes;
+        from = leave + 1;
+    }
+    return 1;
+}
+
 static bool has_body(int32_t code)
 {
     return code == KN_ENCODE_ARRAY || code == KN_ENCODE_NULLABLE || code == KN_ENCODE_UNION ||
-           code == KN_ENCODE_DICTIONARY || code == KN_ENCODE_REPEATED ||
+           code == KN_ENCODE_CHOICE || code == KN_ENCODE_DICTIONARY || code == KN_ENCODE_REPEATED ||
            code == KN_ENCODE_DELIMITED || code == KN_ENCODE_UNLESS_EMPTY;
 }
 
@@ -215,6 +280,7 @@ static bool check_op(struct check *check, int32_t at, int32_t limit, int32_t roo
         return kn_program_has_constant(&check->program->data, op->arg, op->count);
     }
     if (op->code == KN_ENCODE_ONE_OF) return check_one_of(check, op, root);
+    if (op->code == KN_ENCODE_JSON_END) return op->arg >= 0 && op->arg <= UINT8_MAX;
     bool needs_node = op->code != KN_ENCODE_DELIMITED;
     if (needs_node && (op->node < 0 || op->node >= check->program->type->node_count)) return 0;
     if (needs_node && check->nodes[op->node].root != root) return 0;
@@ -225,6 +291,7 @@ static bool check_op(struct check *check, int32_t at, int32_t limit, int32_t roo
     case KN_ENCODE_REPEATED: return check_array(check, at, writes);
     case KN_ENCODE_DICTIONARY: return check_dictionary(check, at, writes);
     case KN_ENCODE_UNION: return check_union(check, at, writes);
+    case KN_ENCODE_CHOICE: return check_choice(check, at, writes);
     default: return check_same_group(check, at, root, writes);
     }
 }

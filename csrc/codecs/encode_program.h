@@ -1,5 +1,6 @@
-/* The program that encodes rows of columns as Avro or Protobuf records. Python compiles it from a
- * schema and the type of the columns (kafka_native/codecs/avro_encoder.py, protobuf_encoder.py).
+/* The program that encodes rows of columns as Avro, Protobuf or JSON records. Python compiles it from
+ * a schema and the type of the columns (kafka_native/codecs/avro_encoder.py, protobuf_encoder.py,
+ * json_encoder.py).
  *
  * The instructions follow the order on the wire. They read the item of their node at the current
  * index, which begins as the row. An instruction that leads into another group of nodes sets the
@@ -14,7 +15,7 @@
 #include "codecs/nested.h"
 #include "codecs/program_data.h"
 
-/* Each instruction that writes a value refuses a null. For both formats:
+/* Each instruction that writes a value refuses a null. For all formats:
  * - RECORD, NONE: write nothing. RECORD refuses a null struct.
  * - BOOLEAN: a byte. FLOAT, DOUBLE: `arg` is an enum kn_encode_number.
  * - LONG: a zigzag varint (`arg`: signed; `count`: bits of the schema's type).
@@ -26,6 +27,9 @@
  * - DICTIONARY: the body reads the values.
  * - UNION: two table entries for each of `count` type ids from `arg`: the first instruction of its
  *   branch (-1: there is no such id) and the child. Each branch ends with a LEAVE to the union's end.
+ * - CHOICE: a union as a struct, of whose `count` children one isn't null. The table and the branches
+ *   are those of UNION, each with its child; the entry of the struct itself has the branch for a row
+ *   without a child.
  * - DONE is the last one.
  * For Avro:
  * - MULTIPLY, DIVIDE: the signed number times or by `arg`, exactly; `count` as for LONG.
@@ -42,9 +46,22 @@
  * - ENUM_NUMBER: as ENUM, but a varint.
  * - TIMESTAMP, TIME_SPAN: the messages Timestamp and Duration with their size, from an int64 with
  *   `arg` ticks a second.
+ * - STRUCT_FROM_JSON: JSON text as a message with its size; `arg` is an enum kn_protobuf_json_kind.
  * - DELIMITED: the bytes of the body, after their size. The body ends with CLOSE.
  * - UNLESS_EMPTY: on at `end` if the item is zero, false, or has no bytes or items.
- * - ONE_OF: refuses a row if more than one of `count` nodes, table entries from `arg`, isn't null. */
+ * - ONE_OF: refuses a row if more than one of `count` nodes, table entries from `arg`, isn't null.
+ * For JSON, where strings have quotes:
+ * - JSON_BOOLEAN. JSON_INTEGER: `arg` as for VARINT; `count`: bits of the schema's type.
+ * - JSON_MULTIPLY, JSON_DIVIDE: the signed number times or by `arg`, exactly.
+ * - JSON_REAL: `arg` is an enum kn_encode_number of a real number.
+ * - JSON_TEXT. JSON_BASE64: `arg` bytes, -1: any number. JSON_UUID: text. JSON_UUID_TEXT: 16 bytes.
+ * - JSON_ENUM: as JSON_TEXT, but only the symbols of ENUM.
+ * - JSON_RAW: text that is JSON.
+ * - JSON_DECIMAL: as DECIMAL, but the third entry is the scale of the text. `count` is an enum
+ *   kn_encode_decimal.
+ * - JSON_DATE: `arg` units a day. JSON_TIME, JSON_TIMESTAMP: `arg` is the power of ten of the units
+ *   in a second; `count` is 1 if a Z follows.
+ * - JSON_END: the byte `arg`, in place of a comma if one is before it. */
 #define KN_ENCODE_OPS(X)                                                                           \
     X(RECORD)                                                                                      \
     X(NONE)                                                                                        \
@@ -79,6 +96,24 @@
     X(CLOSE)                                                                                       \
     X(UNLESS_EMPTY)                                                                                \
     X(ONE_OF)                                                                                      \
+    X(CHOICE)                                                                                      \
+    X(STRUCT_FROM_JSON)                                                                            \
+    X(JSON_BOOLEAN)                                                                                \
+    X(JSON_INTEGER)                                                                                \
+    X(JSON_MULTIPLY)                                                                               \
+    X(JSON_DIVIDE)                                                                                 \
+    X(JSON_REAL)                                                                                   \
+    X(JSON_TEXT)                                                                                   \
+    X(JSON_BASE64)                                                                                 \
+    X(JSON_UUID)                                                                                   \
+    X(JSON_UUID_TEXT)                                                                              \
+    X(JSON_ENUM)                                                                                   \
+    X(JSON_RAW)                                                                                    \
+    X(JSON_DECIMAL)                                                                                \
+    X(JSON_DATE)                                                                                   \
+    X(JSON_TIME)                                                                                   \
+    X(JSON_TIMESTAMP)                                                                              \
+    X(JSON_END)                                                                                    \
     X(DONE)
 
 #define KN_ENCODE_OP_CODE(name) KN_ENCODE_##name,
@@ -94,11 +129,19 @@ enum kn_encode_number { /* what FLOAT and DOUBLE read */
                         KN_ENCODE_NUMBER_COUNT
 };
 
+enum kn_encode_decimal { /* what JSON_DECIMAL writes */
+                         KN_ENCODE_DECIMAL_NUMBER,
+                         KN_ENCODE_DECIMAL_STRING,
+                         KN_ENCODE_DECIMAL_BASE64, /* of the big-endian number without its point */
+                         KN_ENCODE_DECIMAL_COUNT
+};
+
 #define KN_ENCODE_OPS_MAX (1 << 20)
 #define KN_ENCODE_FRAMES_MAX 128
 #define KN_ENCODE_DECIMAL_ENTRIES 4
 #define KN_ENCODE_DECIMAL_BYTES_MAX 32
 #define KN_ENCODE_DECIMAL_POWER_MAX 152 /* the largest difference of two scales */
+#define KN_ENCODE_JSON_DEPTH_MAX 512    /* of values in JSON text that is copied */
 
 struct kn_encode_op {
     int32_t code;

@@ -141,88 +141,15 @@ static inline struct string string_at(const struct run *run, const uint32_t *at)
 
 /* --- escapes --- */
 
-static int32_t hex4(const uint8_t *text, const uint8_t *end)
-{
-    int32_t value = 0;
-    if (end - text < 4) return -1;
-    for (int i = 0; i < 4; i++) {
-        uint8_t c = text[i], letter = c | 0x20;
-        if (c >= '0' && c <= '9') {
-            value = value << 4 | (c - '0');
-        } else if (letter >= 'a' && letter <= 'f') {
-            value = value << 4 | (letter - 'a' + 10);
-        } else {
-            return -1;
-        }
-    }
-    return value;
-}
-
-/* Reads the four digits after \u, and the second half of a pair. Returns the character, or -1. */
-static int32_t unicode_escape(const uint8_t **text, const uint8_t *end)
-{
-    int32_t high = hex4(*text, end);
-    if (high < 0) return -1;
-    *text += 4;
-    if (high < 0xd800 || high > 0xdfff) return high;
-    if (high > 0xdbff || end - *text < 6 || (*text)[0] != '\\' || (*text)[1] != 'u') return -1;
-    int32_t low = hex4(*text + 2, end);
-    if (low < 0xdc00 || low > 0xdfff) return -1;
-    *text += 6;
-    return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-}
-
-static uint8_t *put_utf8(uint8_t *to, int32_t character)
-{
-    if (character < 0x80) {
-        *to++ = (uint8_t)character;
-        return to;
-    }
-    if (character < 0x800) {
-        *to++ = (uint8_t)(0xc0 | character >> 6);
-    } else {
-        if (character < 0x10000) {
-            *to++ = (uint8_t)(0xe0 | character >> 12);
-        } else {
-            *to++ = (uint8_t)(0xf0 | character >> 18);
-            *to++ = (uint8_t)(0x80 | (character >> 12 & 0x3f));
-        }
-        *to++ = (uint8_t)(0x80 | (character >> 6 & 0x3f));
-    }
-    *to++ = (uint8_t)(0x80 | (character & 0x3f));
-    return to;
-}
-
 /* Writes a string without its escapes; that is never longer. Returns the size, or -1. */
 static int64_t unescape(struct run *run, int32_t node, struct string string, uint8_t *to)
 {
-    static const char CHARACTERS[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
-                                         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
-    const uint8_t *from = string.text, *end = from + string.size_bytes;
-    uint8_t *start = to;
-    while (from < end) {
-        if (*from != '\\') {
-            *to++ = *from++;
-            continue;
-        }
-        const uint8_t *escape = from++; /* the string doesn't end here: its quote is not escaped */
-        if (*from != 'u') {
-            if (!(*to++ = (uint8_t)CHARACTERS[*from++])) {
-                fail(run, node, KN_ERR_INVALID, "a string has an unknown escape", escape);
-                return -1;
-            }
-            continue;
-        }
-        from++;
-        int32_t character = unicode_escape(&from, end);
-        if (character < 0) {
-            fail(run, node, KN_ERR_INVALID, "an escape is malformed, or half of a surrogate pair",
-                 escape);
-            return -1;
-        }
-        to = put_utf8(to, character);
-    }
-    return to - start;
+    const uint8_t *bad;
+    int64_t size;
+    const char *problem = kn_text_unescape(string.text, string.size_bytes, to, &size, &bad);
+    if (!problem) return size;
+    fail(run, node, KN_ERR_INVALID, problem, bad);
+    return -1;
 }
 
 static inline bool has_escapes(struct string string)

@@ -1,4 +1,4 @@
-/* The tokens of a JSON text: see json_tokens.h. The only C++ of csrc. */
+/* The tokens of a JSON text: see json_tokens.h. */
 #include "codecs/json_tokens.h"
 
 #include <memory>

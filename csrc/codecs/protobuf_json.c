@@ -13,15 +13,6 @@
 #include "base/status.h"
 #include "base/utf8.h"
 
-#define TAG(number, wire) ((uint32_t)(number) << 3 | (wire))
-#define ENTRY_TAG TAG(1, KN_WIRE_DELIMITED) /* also an item of a list, and the key of an entry */
-#define ENTRY_VALUE_TAG TAG(2, KN_WIRE_DELIMITED)
-#define NULL_TAG TAG(1, KN_WIRE_VARINT)
-#define NUMBER_TAG TAG(2, KN_WIRE_FIXED64)
-#define STRING_TAG TAG(3, KN_WIRE_DELIMITED)
-#define BOOL_TAG TAG(4, KN_WIRE_VARINT)
-#define STRUCT_TAG TAG(5, KN_WIRE_DELIMITED)
-#define LIST_TAG TAG(6, KN_WIRE_DELIMITED)
 #define EXACT_INTEGER_MAX 1e15 /* whole numbers below it are written without an exponent */
 
 struct run {
@@ -186,9 +177,9 @@ static bool find_kind(struct run *run, struct piece message, uint32_t *kind, con
     for (const uint8_t *at = message.at; at < message.end;) {
         const uint8_t *start = at;
         if (!(at = kn_wire_tag(run->problem, at, message.end, &tag))) return 0;
-        bool is_message = tag == STRUCT_TAG || tag == LIST_TAG;
-        if (is_message || tag == NULL_TAG || tag == NUMBER_TAG || tag == STRING_TAG ||
-            tag == BOOL_TAG) {
+        bool is_message = tag == KN_STRUCT_STRUCT_TAG || tag == KN_STRUCT_LIST_TAG;
+        if (is_message || tag == KN_STRUCT_NULL_TAG || tag == KN_STRUCT_NUMBER_TAG ||
+            tag == KN_STRUCT_STRING_TAG || tag == KN_STRUCT_BOOL_TAG) {
             /* only messages are merged */
             if (tag != *kind || !is_message) *first = start;
             *kind = tag;
@@ -210,18 +201,18 @@ static bool put_value(struct run *run, struct piece message)
     if (run->depth == KN_PROTOBUF_JSON_DEPTH_MAX)
         return fail(run, KN_ERR_INVALID, "values are nested too deeply", message.at);
     if (!find_kind(run, message, &kind, &first)) return 0;
-    if (!kind || kind == NULL_TAG) return put_text(run, "null", first);
-    if (kind == STRUCT_TAG || kind == LIST_TAG) {
+    if (!kind || kind == KN_STRUCT_NULL_TAG) return put_text(run, "null", first);
+    if (kind == KN_STRUCT_STRUCT_TAG || kind == KN_STRUCT_LIST_TAG) {
         if (!join(run, kind, first, message.end, &inner, &made)) return 0;
         run->depth++;
-        bool is_good = kind == STRUCT_TAG ? put_struct(run, inner) : put_list(run, inner);
+        bool is_good = kind == KN_STRUCT_STRUCT_TAG ? put_struct(run, inner) : put_list(run, inner);
         run->depth--;
         free(made);
         return is_good;
     }
     at = kn_wire_tag(run->problem, first, message.end, &kind);
-    if (kind == NUMBER_TAG) return put_number(run, at);
-    if (kind == BOOL_TAG) {
+    if (kind == KN_STRUCT_NUMBER_TAG) return put_number(run, at);
+    if (kind == KN_STRUCT_BOOL_TAG) {
         if (!kn_wire_varint(run->problem, at, message.end, &number)) return 0;
         return put_text(run, number ? "true" : "false", at);
     }
@@ -236,7 +227,7 @@ static bool put_list(struct run *run, struct piece message)
     if (!put(run, "[", 1, message.at)) return 0;
     for (const uint8_t *at = message.at; at < message.end;) {
         if (!(at = kn_wire_tag(run->problem, at, message.end, &tag))) return 0;
-        if (tag != ENTRY_TAG) {
+        if (tag != KN_STRUCT_ENTRY_TAG) {
             if (!(at = kn_wire_skip(run->problem, tag, at, message.end))) return 0;
             continue;
         }
@@ -271,7 +262,7 @@ static bool find_key(struct run *run, struct entry *entry)
     entry->key = (struct piece){entry->body.at, entry->body.at};
     for (const uint8_t *at = entry->body.at; at < entry->body.end;) {
         if (!(at = kn_wire_tag(run->problem, at, entry->body.end, &tag))) return 0;
-        if (tag == ENTRY_TAG) {
+        if (tag == KN_STRUCT_ENTRY_TAG) {
             const uint8_t *from = kn_wire_size(run->problem, at, entry->body.end, &size);
             if (!from) return 0;
             entry->key = (struct piece){from, from + size};
@@ -288,7 +279,7 @@ static int64_t find_entries(struct run *run, struct piece message, struct entry 
     int64_t size = 0, count = 0;
     for (const uint8_t *at = message.at; at < message.end;) {
         if (!(at = kn_wire_tag(run->problem, at, message.end, &tag))) return -1;
-        if (tag != ENTRY_TAG) {
+        if (tag != KN_STRUCT_ENTRY_TAG) {
             if (!(at = kn_wire_skip(run->problem, tag, at, message.end))) return -1;
             continue;
         }
@@ -308,7 +299,8 @@ static bool put_entry(struct run *run, const struct entry *entry)
     struct piece value = {entry->body.at, entry->body.at};
     uint8_t *made = NULL;
     bool is_good = put_string(run, entry->key) && put(run, ":", 1, entry->body.at) &&
-                   join(run, ENTRY_VALUE_TAG, entry->body.at, entry->body.end, &value, &made) &&
+                   join(run, KN_STRUCT_ENTRY_VALUE_TAG, entry->body.at, entry->body.end, &value,
+                        &made) &&
                    put_value(run, value);
     free(made);
     return is_good;

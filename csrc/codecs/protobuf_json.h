@@ -11,6 +11,18 @@
 
 #define KN_PROTOBUF_JSON_DEPTH_MAX 100 /* values in each other, as in Protobuf's own decoders */
 
+enum kn_struct_tag {
+    KN_STRUCT_ENTRY_TAG = 1 << 3 | KN_WIRE_DELIMITED, /* also an item of a list; an entry's key */
+    KN_STRUCT_ENTRY_VALUE_TAG = 2 << 3 | KN_WIRE_DELIMITED,
+    /* of a Value: */
+    KN_STRUCT_NULL_TAG = 1 << 3 | KN_WIRE_VARINT,
+    KN_STRUCT_NUMBER_TAG = 2 << 3 | KN_WIRE_FIXED64,
+    KN_STRUCT_STRING_TAG = 3 << 3 | KN_WIRE_DELIMITED,
+    KN_STRUCT_BOOL_TAG = 4 << 3 | KN_WIRE_VARINT,
+    KN_STRUCT_STRUCT_TAG = 5 << 3 | KN_WIRE_DELIMITED,
+    KN_STRUCT_LIST_TAG = 6 << 3 | KN_WIRE_DELIMITED,
+};
+
 enum kn_protobuf_json_kind {
     KN_PROTOBUF_JSON_STRUCT,
     KN_PROTOBUF_JSON_VALUE,

@@ -8,11 +8,14 @@
 #include "base/endian.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/json_output.h"
+#include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
 
 #define UUID_TEXT_BYTES 36
 #define LIMBS 8
-#define LIMB_POWER_MAX 9 /* 10^9 fits a limb */
+#define LIMB_POWER_MAX 9        /* 10^9 fits a limb */
+#define ESCAPED_PART_BYTES 1024 /* of text, for which room is made at once */
 
 struct frame { /* a body that has set the index */
     const struct kn_encode_op *op;
@@ -115,7 +118,7 @@ static inline uint8_t *put_long(struct run *run, const struct kn_encode_op *op, 
     return put_integer(run, value, op->count, to);
 }
 
-/* Reads an integer that VARINT or LITTLE writes. Unsigned ones have the bits of an int64. */
+/* Reads an integer that VARINT, LITTLE or JSON_INTEGER writes. Unsigned ones have the bits of an int64. */
 static bool load_in_range(const struct run *run, const struct kn_encode_op *op, int64_t index,
                           int64_t *value)
 {
@@ -125,7 +128,8 @@ static bool load_in_range(const struct run *run, const struct kn_encode_op *op, 
     if (width == 8 && *value < 0 && is_signed != wants_signed) return 0;
     if (*value < 0 && is_signed && !wants_signed) return 0;
     if (op->count == 64) return 1;
-    return wants_signed ? *value == (int32_t)*value : *value >= 0 && *value <= UINT32_MAX;
+    int64_t max = INT64_MAX >> (64 - op->count - !wants_signed);
+    return *value <= max && *value >= (wants_signed ? -max - 1 : 0);
 }
 
 static uint8_t *put_plain_integer(struct run *run, const struct kn_encode_op *op, int64_t index,
@@ -168,17 +172,26 @@ static uint8_t *put_seconds(struct run *run, const struct kn_encode_op *op, int6
     return to;
 }
 
+/* Multiplies or divides a number by `arg`. Returns whether the result is exact. */
+static bool load_scaled(struct run *run, const struct kn_encode_op *op, int64_t index,
+                        bool is_quotient, int64_t *value)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    *value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
+    if (!is_quotient) {
+        if (!__builtin_mul_overflow(*value, (int64_t)op->arg, value)) return 1;
+        return refuse(run, "the time is out of range in the schema's unit");
+    }
+    if (*value % op->arg) return refuse(run, "the schema's unit is too coarse for the time");
+    *value /= op->arg;
+    return 1;
+}
+
 static uint8_t *put_scaled(struct run *run, const struct kn_encode_op *op, int64_t index,
                            uint8_t *to)
 {
-    int32_t width = run->columns->type->nodes[op->node].width;
-    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
-    if (op->code == KN_ENCODE_DIVIDE) {
-        if (value % op->arg) return refuse(run, "the schema's unit is too coarse for the time");
-        value /= op->arg;
-    } else if (__builtin_mul_overflow(value, (int64_t)op->arg, &value)) {
-        return refuse(run, "the time is out of range in the schema's unit");
-    }
+    int64_t value;
+    if (!load_scaled(run, op, index, op->code == KN_ENCODE_DIVIDE, &value)) return NULL;
     return put_integer(run, value, op->count, to);
 }
 
@@ -283,6 +296,24 @@ static uint8_t *put_bytes(struct run *run, const struct kn_encode_op *op, int64_
     return to + size;
 }
 
+static uint8_t *put_struct(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    struct kn_built *records = &run->builder->columns[0];
+    int64_t before = records->bytes_used, size;
+    const uint8_t *text = bytes_of(run, op, index, &size);
+    const char *problem = NULL;
+    if (!text) return NULL;
+    records->bytes_used = to - records->bytes;
+    int status = kn_protobuf_struct_put(run->builder, records, (enum kn_protobuf_json_kind)op->arg,
+                                        text, size, &problem);
+    to = records->bytes + records->bytes_used;
+    records->bytes_used = before;
+    run->limit = records->bytes + records->bytes_room;
+    if (status == KN_OK) return to;
+    return fail(run, status, problem ? problem : "there is no more room");
+}
+
 static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
                               uint8_t *to)
 {
@@ -298,24 +329,33 @@ static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, in
     return to;
 }
 
+/* Returns the table entries of the symbol with these bytes; NULL: there is none. */
+static const int32_t *find_symbol(struct run *run, const struct kn_encode_op *op,
+                                  const uint8_t *bytes, int64_t size)
+{
+    for (int32_t low = 0, high = op->count; low < high;) {
+        int32_t middle = (low + high) / 2;
+        const int32_t *symbol = run->program->data.table + op->arg + 3 * middle;
+        int64_t common = size < symbol[1] ? size : symbol[1];
+        int order = memcmp(bytes, run->program->data.constants + symbol[0], (size_t)common);
+        if (!order) order = (size > symbol[1]) - (size < symbol[1]);
+        if (!order) return symbol;
+        if (order < 0) high = middle;
+        else low = middle + 1;
+    }
+    refuse(run, "the enum has no such symbol");
+    return NULL;
+}
+
 static uint8_t *put_symbol(struct run *run, const struct kn_encode_op *op, int64_t index,
                            uint8_t *to)
 {
     int64_t size;
     const uint8_t *from = bytes_of(run, op, index, &size);
-    if (!from) return NULL;
-    for (int32_t low = 0, high = op->count; low < high;) {
-        int32_t middle = (low + high) / 2;
-        const int32_t *symbol = run->program->data.table + op->arg + 3 * middle;
-        int64_t common = size < symbol[1] ? size : symbol[1];
-        int order = memcmp(from, run->program->data.constants + symbol[0], (size_t)common);
-        if (!order) order = (size > symbol[1]) - (size < symbol[1]);
-        if (!order && op->code == KN_ENCODE_ENUM) return kn_varint_put(to, symbol[2]);
-        if (!order) return kn_uvarint_put(to, (uint64_t)(int64_t)symbol[2]);
-        if (order < 0) high = middle;
-        else low = middle + 1;
-    }
-    return refuse(run, "the enum has no such symbol");
+    const int32_t *symbol = from ? find_symbol(run, op, from, size) : NULL;
+    if (!symbol) return NULL;
+    if (op->code == KN_ENCODE_ENUM) return kn_varint_put(to, symbol[2]);
+    return kn_uvarint_put(to, (uint64_t)(int64_t)symbol[2]);
 }
 
 /* Arrow: months, days and nanoseconds. Avro: months, days and milliseconds, unsigned. */
@@ -413,21 +453,30 @@ static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
     return count;
 }
 
-static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
-                            uint8_t *to)
+/* Loads a decimal in the schema's scale. Returns whether it fits. */
+static bool load_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
+                         uint32_t size[LIMBS], bool *is_negative)
 {
     const int32_t *entry = run->program->data.table + op->arg;
-    int32_t width = run->columns->type->nodes[op->node].width, wanted = entry[2];
-    const uint8_t *from = run->columns->columns[op->node].items + index * width;
-    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
-    uint32_t size[LIMBS];
-    bool is_negative = load_size(from, width, entry[0], size);
-
+    int32_t width = run->columns->type->nodes[op->node].width;
+    *is_negative = load_size(run->columns->columns[op->node].items + index * width, width, entry[0],
+                             size);
     if (!scale(size, entry[1]))
         return refuse(run, entry[1] < 0 ? "the schema's scale has too few digits for the decimal"
                                         : "a decimal has too many digits");
-    if (!is_below(size, run->program->data.constants + entry[3]))
-        return refuse(run, "a decimal has too many digits");
+    return is_below(size, run->program->data.constants + entry[3]) ||
+           refuse(run, "a decimal has too many digits");
+}
+
+static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
+                            uint8_t *to)
+{
+    int32_t wanted = run->program->data.table[op->arg + 2];
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
+    uint32_t size[LIMBS];
+    bool is_negative;
+
+    if (!load_decimal(run, op, index, size, &is_negative)) return NULL;
     int32_t count = complement(size, is_negative, little);
     if (wanted < 0) {
         /* 1 + 32 bytes: one more than the slack */
@@ -442,6 +491,152 @@ static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int6
     for (int32_t i = 0; i < wanted; i++)
         to[wanted - 1 - i] = i < KN_ENCODE_DECIMAL_BYTES_MAX ? little[i] : sign;
     return to + wanted;
+}
+
+/* --- JSON --- */
+
+/* Writes a number, date or time, which fits the slack. */
+static uint8_t *put_json_number(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                uint8_t *to)
+{
+    int64_t value;
+    if (op->code == KN_ENCODE_JSON_INTEGER) {
+        if (!load_in_range(run, op, index, &value))
+            return refuse(run, "the number is out of the range of the field");
+        return op->arg & 2 ? kn_json_int_put(to, value) : kn_json_uint_put(to, (uint64_t)value);
+    }
+    if (op->code == KN_ENCODE_JSON_MULTIPLY || op->code == KN_ENCODE_JSON_DIVIDE) {
+        bool is_quotient = op->code == KN_ENCODE_JSON_DIVIDE;
+        return load_scaled(run, op, index, is_quotient, &value) ? kn_json_int_put(to, value) : NULL;
+    }
+    int32_t width = run->columns->type->nodes[op->node].width;
+    const uint8_t *from = run->columns->columns[op->node].items + index * width;
+    if (op->code == KN_ENCODE_JSON_REAL) {
+        bool is_exact;
+        double real = load_real(from, width, op->arg, &is_exact);
+        to = op->arg == KN_ENCODE_NUMBER_DOUBLE ? kn_json_double_put(to, real)
+                                                : kn_json_float_put(to, (float)real);
+        return to ? to : refuse(run, "JSON has neither NaN nor infinity");
+    }
+    value = load_integer(from, width, 1);
+    if (op->code == KN_ENCODE_JSON_TIME) {
+        to = kn_json_time_put(to, value, op->arg, op->count);
+        return to ? to : refuse(run, "the time isn't within a day");
+    }
+    if (op->code == KN_ENCODE_JSON_TIMESTAMP) {
+        to = kn_json_timestamp_put(to, value, op->arg, op->count);
+    } else if (value % op->arg) {
+        return refuse(run, "the date isn't at midnight");
+    } else {
+        to = kn_json_date_put(to, value / op->arg);
+    }
+    return to ? to : refuse(run, "the year isn't between 0000 and 9999");
+}
+
+static uint8_t *put_json_text(struct run *run, const uint8_t *from, int64_t size, uint8_t *to)
+{
+    bool is_ascii;
+    if (!(to = reserve(run, to, size + 2))) return NULL;
+    *to++ = '"';
+    int64_t plain = kn_json_plain_put(to, from, size, &is_ascii);
+    to += plain;
+    if (__builtin_expect(!is_ascii || plain < size, 0)) {
+        if (!kn_utf8_is_valid(from, (size_t)size)) return refuse(run, "the text isn't UTF-8");
+        for (int64_t part; plain < size; plain += part) {
+            part = size - plain < ESCAPED_PART_BYTES ? size - plain : ESCAPED_PART_BYTES;
+            if (!(to = reserve(run, to, part * KN_JSON_ESCAPE_MAX_BYTES))) return NULL;
+            to = kn_json_escaped_put(to, from + plain, part);
+        }
+        if (!(to = reserve(run, to, 1))) return NULL;
+    }
+    *to++ = '"';
+    return to;
+}
+
+static uint8_t *put_json_bytes(struct run *run, const struct kn_encode_op *op, int64_t index,
+                               uint8_t *to)
+{
+    int64_t size;
+    const uint8_t *from = bytes_of(run, op, index, &size);
+    if (!from) return NULL;
+    if (size > INT32_MAX) return fail(run, KN_ERR_TOO_LARGE, "the value is too large");
+    const char *problem;
+    switch (op->code) {
+    case KN_ENCODE_JSON_BASE64:
+        if (op->arg >= 0 && size != op->arg)
+            return refuse(run, "the value has another size than the field");
+        if (!(to = reserve(run, to, kn_json_base64_bytes(size)))) return NULL;
+        return kn_json_base64_put(to, from, size);
+    case KN_ENCODE_JSON_RAW:
+        if (!kn_utf8_is_valid(from, (size_t)size)) return refuse(run, "the text isn't UTF-8");
+        problem = kn_json_text_check(from, size, KN_ENCODE_JSON_DEPTH_MAX);
+        if (problem) return refuse(run, problem);
+        if (!(to = reserve(run, to, size))) return NULL;
+        memcpy(to, from, (size_t)size);
+        return to + size;
+    case KN_ENCODE_JSON_UUID:
+        if (!is_uuid(from, size)) return refuse(run, "the text isn't a UUID");
+        break;
+    case KN_ENCODE_JSON_ENUM:
+        if (!find_symbol(run, op, from, size)) return NULL;
+        break;
+    default: break;
+    }
+    return put_json_text(run, from, size, to);
+}
+
+static uint8_t *put_json_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
+                                 uint8_t *to)
+{
+    int32_t digits = run->program->data.table[op->arg + 2];
+    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX], big[KN_ENCODE_DECIMAL_BYTES_MAX];
+    uint32_t size[LIMBS];
+    bool is_negative;
+
+    if (!load_decimal(run, op, index, size, &is_negative)) return NULL;
+    if (!(to = reserve(run, to, KN_JSON_DECIMAL_MAX_BYTES + 2))) return NULL;
+    if (op->count == KN_ENCODE_DECIMAL_BASE64) {
+        int32_t count = complement(size, is_negative, little);
+        for (int32_t i = 0; i < count; i++) big[i] = little[count - 1 - i];
+        return kn_json_base64_put(to, big, count);
+    }
+    if (op->count == KN_ENCODE_DECIMAL_STRING) *to++ = '"';
+    to = kn_json_decimal_put(to, size, is_negative, digits);
+    if (op->count == KN_ENCODE_DECIMAL_STRING) *to++ = '"';
+    return to;
+}
+
+static uint8_t *put_json(struct run *run, const struct kn_encode_op *op, int64_t index, uint8_t *to)
+{
+    const struct kn_nested_column *column = &run->columns->columns[op->node];
+    switch (op->code) {
+    case KN_ENCODE_JSON_BOOLEAN:
+        if (kn_bit(column->items, column->first + index)) {
+            memcpy(to, "true", 4);
+            return to + 4;
+        }
+        memcpy(to, "false", 5);
+        return to + 5;
+    case KN_ENCODE_JSON_TEXT:
+    case KN_ENCODE_JSON_BASE64:
+    case KN_ENCODE_JSON_UUID:
+    case KN_ENCODE_JSON_ENUM:
+    case KN_ENCODE_JSON_RAW: return put_json_bytes(run, op, index, to);
+    case KN_ENCODE_JSON_UUID_TEXT:
+        if (!(to = reserve(run, to, KN_JSON_UUID_BYTES))) return NULL;
+        return kn_json_uuid_put(to, column->items + index * 16);
+    case KN_ENCODE_JSON_DECIMAL: return put_json_decimal(run, op, index, to);
+    default: return put_json_number(run, op, index, to);
+    }
+}
+
+/* Ends an object or array. Each of its values may have written a comma behind itself. */
+static inline uint8_t *end_json(const struct run *run, const struct kn_encode_op *op, uint8_t *to)
+{
+    const struct kn_built *records = &run->builder->columns[0];
+    if (to - records->bytes > records->bytes_used && to[-1] == ',') to--;
+    *to = (uint8_t)op->arg;
+    return to + 1;
 }
 
 /* --- bodies --- */
@@ -568,6 +763,29 @@ static uint8_t *begin_union(struct run *run, const struct kn_encode_op **op, int
     return to;
 }
 
+static uint8_t *begin_choice(struct run *run, const struct kn_encode_op **op, int64_t *index,
+                             uint8_t *to)
+{
+    const struct kn_encode_op *at = *op;
+    const int32_t *entry = run->program->data.table + at->arg, *last = entry + 2 * at->count;
+    int32_t first = -1, empty = -1;
+    bool is_null = kn_nested_is_null(run->columns, at->node, *index);
+    for (; entry < last; entry += 2) {
+        if (entry[1] == at->node) {
+            empty = entry[0];
+        } else if (!is_null && !kn_nested_is_null(run->columns, entry[1], *index)) {
+            if (first >= 0) return refuse(run, "more than one field of the union's struct is set");
+            first = entry[0];
+        }
+    }
+    if (first < 0) first = empty;
+    if (first < 0 && is_null) return refuse_null(run);
+    if (first < 0) return refuse(run, "no field of the union's struct is set");
+    push(run, at, index, *index);
+    *op = run->program->ops + first - 1;
+    return to;
+}
+
 static uint8_t *begin_dictionary(struct run *run, const struct kn_encode_op *op, int64_t *index,
                                  uint8_t *to)
 {
@@ -606,6 +824,7 @@ static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op,
     case KN_ENCODE_UUID:
     case KN_ENCODE_FIXED: return put_bytes(run, op, index, to);
     case KN_ENCODE_UUID_TEXT: return put_uuid_text(run, op, index, to);
+    case KN_ENCODE_STRUCT_FROM_JSON: return put_struct(run, op, index, to);
     case KN_ENCODE_ENUM:
     case KN_ENCODE_ENUM_NUMBER: return put_symbol(run, op, index, to);
     case KN_ENCODE_VARINT:
@@ -614,7 +833,9 @@ static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op,
     case KN_ENCODE_TIME_SPAN: return put_seconds(run, op, index, to);
     case KN_ENCODE_DECIMAL: return put_decimal(run, op, index, to);
     case KN_ENCODE_DURATION: return put_duration(run, op, index, to);
-    default: return to; /* RECORD, NONE */
+    case KN_ENCODE_RECORD:
+    case KN_ENCODE_NONE: return to;
+    default: return put_json(run, op, index, to);
     }
 }
 
@@ -651,10 +872,12 @@ static const struct kn_encode_op *execute(struct run *run, int64_t index, uint8_
         case KN_ENCODE_NEXT: to = next_item(run, &op, &index, to); break;
         case KN_ENCODE_DICTIONARY: to = begin_dictionary(run, op, &index, to); break;
         case KN_ENCODE_UNION: to = begin_union(run, &op, &index, to); break;
+        case KN_ENCODE_CHOICE: to = begin_choice(run, &op, &index, to); break;
         case KN_ENCODE_LEAVE:
             index = run->frames[--run->frame_count].index;
             op = run->program->ops + op->end - 1;
             break;
+        case KN_ENCODE_JSON_END: to = end_json(run, op, to); break;
         case KN_ENCODE_DONE: *out = to; return NULL;
         default: to = put_value(run, op, index, to);
         }

@@ -1,4 +1,5 @@
-/* Reads values from text: numbers in JSON's grammar, decimals, dates, times, UUIDs, base64.
+/* Reads values from text: numbers in JSON's grammar, decimals, dates, times, UUIDs, base64, and
+ * JSON's escapes.
  *
  * A function returns NULL, or the reason as a static English phrase. All text may have any bytes.
  * Thread: any; no state. */
@@ -53,5 +54,9 @@ const char *kn_text_uuid(const uint8_t *text, int64_t size_bytes, uint8_t *value
  * `value` has room for size_bytes / 4 * 3 + 2 bytes. */
 const char *kn_text_base64(const uint8_t *text, int64_t size_bytes, uint8_t *value,
                            int64_t *value_bytes);
+/* The content of a string of JSON: it ends before a quote that isn't escaped. It becomes text without
+ * escapes, which is never longer. *bad: the first bad escape. */
+const char *kn_text_unescape(const uint8_t *text, int64_t size_bytes, uint8_t *to,
+                             int64_t *to_bytes, const uint8_t **bad);
 
 #endif

@@ -22,4 +22,5 @@ def produce_rows(
     block_s: float,
     needs_partition: bool,
     check_stop: Callable[[], object] | None = ...,
+    added_headers: dict[str, tuple[bytes, bytes]] | None = ...,
 ) -> int: ...

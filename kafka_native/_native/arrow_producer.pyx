@@ -6,6 +6,7 @@ appended without the interpreter lock, and so is the wait for room. The call tak
 65536 rows for signals, and for errors of rows and topic names that are new to the call.
 """
 cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.number cimport PyIndex_Check, PyNumber_Index
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -64,6 +65,14 @@ cdef class Source:
     cdef list names(self):
         cdef int64_t i
         return [_name_of(self.schema.children[i]) for i in range(self.schema.n_children)]
+
+    cdef int add_header(self, str role, bytes name, bytes value) except -1:
+        cdef int status = kn_rows_add_header(
+            &self.rows, <kn_rows_role><int>ROLES[:2].index(role), <const uint8_t *>PyBytes_AS_STRING(name), <int32_t>len(name),
+            <const uint8_t *>PyBytes_AS_STRING(value), <int32_t>len(value))
+        if status != KN_OK:
+            raise MemoryError
+        return 0
 
     cdef int use(self, kn_rows_role role, column) except -1:
         # Select the column of a role by name or index. Its type must suit the role.
@@ -154,6 +163,7 @@ cdef class Call:
     cdef ArrowReport report  # None without an on_delivery callback
     cdef object refusal  # the KafkaError that all refused rows share
     cdef object check_stop  # () raises to end the call, or None
+    cdef dict added_headers
     cdef kn_delivery_counter *counter
 
     def __dealloc__(self):
@@ -187,6 +197,8 @@ cdef class Call:
         rows.needs_partition = needs_partition
         if needs_partition and "partition" not in columns and rows.partition < 0:
             raise ValueError("partitioner_cb isn't called for the rows of Arrow columns: give a partition, or a column of partitions")
+        for name, header in self.added_headers.items():
+            self.source.add_header(name, header[0], header[1])
         self.source.open(data)
         for role in range(<int>KN_ROWS_ROLES):
             column = columns.get(ROLES[role])
@@ -313,17 +325,19 @@ cdef class Call:
 
 
 def produce_rows(DeliveryCore core not None, topic, data, dict columns not None, timestamp, partition, on_delivery, timeout, double block_s,
-                 bint needs_partition, check_stop=None):
+                 bint needs_partition, check_stop=None, dict added_headers=None):
     """The body of `Producer.produce_arrow`.
 
     ``columns`` maps each role to a name, an index or None. ``block_s`` is max.block.ms, 0 for none.
     ``needs_partition`` says that there is a ``partitioner_cb``. ``check_stop()`` is called often. It
-    raises an exception to end the call.
+    raises an exception to end the call. ``added_headers`` has name and value of a header for each row
+    whose "value" or "key" isn't null.
     """
     cdef Engine engine = core.engine
     cdef Call call = Call.__new__(Call)
     call.core = core
     call.check_stop = check_stop
+    call.added_headers = added_headers or {}
     if engine is not None:
         # uses its topics, queue and counter, even while another thread runs close()
         engine.users += 1

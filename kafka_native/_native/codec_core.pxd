@@ -26,4 +26,4 @@ cdef class ProgramData:
 cdef object BY_CODEC
 cdef object layout_capsule(kn_layout *layout)
 cdef int check_made(int status, int32_t bad) except -1
-cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth)
+cdef tuple described(const ArrowSchema *schema, int depth)

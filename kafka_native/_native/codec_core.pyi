@@ -8,6 +8,7 @@ PROTOBUF_SHAPES: dict[str, int]
 PROTOBUF_MISSING: dict[str, int]
 JSON_CODES: dict[str, int]
 HAS_JSON: bool
+NO_JSON: str
 
 @final
 class Layout:

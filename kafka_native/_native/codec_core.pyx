@@ -61,6 +61,10 @@ PROTOBUF_MISSING = {
 JSON_CODES = {(<bytes>kn_json_code_name(code)).decode(): code for code in range(KN_JSON_CODE_COUNT)}
 # Whether this build has simdjson.
 HAS_JSON = bool(kn_json_is_available())
+# The error of one that hasn't.
+NO_JSON = (
+    "JSON columns need simdjson. Install its development package (Debian, Ubuntu: libsimdjson-dev) and a C++ compiler, "
+    "then build kafka-native again")
 
 # The rows that room is made for at once, in the beginning.
 cdef int64_t ROWS = 1024
@@ -334,9 +338,7 @@ cdef class JsonProgram(Program):
         if status == KN_ERR_NOMEM:
             raise MemoryError
         if status == KN_ERR_UNSUPPORTED:
-            raise NotImplementedError(
-                "JSON columns need simdjson. Install its development package (Debian, Ubuntu: libsimdjson-dev) and a "
-                "C++ compiler, then build kafka-native again")
+            raise NotImplementedError(NO_JSON)
         if status != KN_OK:
             raise ValueError(f"the rule of node {bad} is wrong")
         self.layout = layout
@@ -355,11 +357,11 @@ def read_arrow_schema(schema):
     ``dictionary`` is one or None. ``metadata`` is bytes in Arrow's encoding, or None.
     """
     capsule = schema.__arrow_c_schema__()
-    return described(<ArrowSchema *>pointer_in(capsule, "arrow_schema"), True, 0)
+    return described(<ArrowSchema *>pointer_in(capsule, "arrow_schema"), 0)
 
 
-cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth):
-    # Returns a type as read_arrow_schema() does; without has_metadata, the metadata are None.
+cdef tuple described(const ArrowSchema *schema, int depth):
+    # Returns a type as read_arrow_schema() does.
     cdef int64_t i
     cdef const char *problem = kn_arrow_check_schema(schema)
     if problem != NULL:
@@ -370,9 +372,9 @@ cdef tuple described(const ArrowSchema *schema, bint has_metadata, int depth):
         (<bytes>schema.format).decode("utf-8", "replace"),
         "" if schema.name == NULL else (<bytes>schema.name).decode("utf-8", "replace"),
         schema.flags,
-        tuple([described(schema.children[i], has_metadata, depth + 1) for i in range(schema.n_children)]),
-        None if schema.dictionary == NULL else described(schema.dictionary, has_metadata, depth + 1),
-        _metadata(schema.metadata) if has_metadata else None,
+        tuple([described(schema.children[i], depth + 1) for i in range(schema.n_children)]),
+        None if schema.dictionary == NULL else described(schema.dictionary, depth + 1),
+        _metadata(schema.metadata),
     )
 
 

@@ -6,6 +6,7 @@ from kafka_native._native.codec_core import BuiltColumn
 NESTED_KINDS: dict[str, int]
 ENCODE_CODES: dict[str, int]
 ENCODE_NUMBERS: dict[str, int]
+ENCODE_DECIMALS: dict[str, int]
 
 @final
 class EncodeProgram:

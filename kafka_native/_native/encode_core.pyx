@@ -48,6 +48,12 @@ ENCODE_NUMBERS = {
     "signed": KN_ENCODE_NUMBER_SIGNED,
     "unsigned": KN_ENCODE_NUMBER_UNSIGNED,
 }
+# What JSON_DECIMAL writes.
+ENCODE_DECIMALS = {
+    "number": KN_ENCODE_DECIMAL_NUMBER,
+    "string": KN_ENCODE_DECIMAL_STRING,
+    "base64": KN_ENCODE_DECIMAL_BASE64,
+}
 
 cdef int64_t OFFSETS_MAX = <int64_t>1 << 48
 
@@ -148,7 +154,7 @@ cdef class ColumnInput:
     cdef ArrowSchema schema
     cdef ArrowArrayStream stream
     cdef _Held held  # the current array
-    cdef readonly tuple description  # of the type, as read_arrow_schema() returns it, without metadata
+    cdef readonly tuple description  # of the type, as read_arrow_schema() returns it
     cdef readonly int64_t before  # rows of the earlier arrays
     cdef bint is_stream
 
@@ -157,7 +163,7 @@ cdef class ColumnInput:
         memset(&self.stream, 0, sizeof(self.stream))
         self.held = _Held()
         self.is_stream = take_input(data, &self.schema, &self.stream, &self.held.array)
-        self.description = described(&self.schema, False, 0)
+        self.description = described(&self.schema, 0)
         self.before = -1
 
     def __dealloc__(self):

@@ -164,6 +164,8 @@ cdef extern from "arrow/rows.h" nogil:
     const char *kn_rows_check_type(const ArrowSchema *schema, kn_rows_role role)
     void kn_rows_init(kn_rows *rows)
     void kn_rows_deinit(kn_rows *rows)
+    int kn_rows_add_header(
+        kn_rows *rows, kn_rows_role role, const uint8_t *name, int32_t name_bytes, const uint8_t *value, int32_t value_bytes)
     int kn_rows_bind(kn_rows *rows, const ArrowSchema *schema, const ArrowArray *array, kn_arrow_problem *problem, int *role)
     int kn_rows_append_waiting(kn_rows *rows, kn_engine *engine, int64_t *deadline_us, int64_t stall_us)
     void kn_rows_topic_name(const kn_rows *rows, const uint8_t **name, int64_t *size)

@@ -231,6 +231,9 @@ cdef extern from "codecs/encode_program.h" nogil:
         KN_ENCODE_NUMBER_DOUBLE
         KN_ENCODE_NUMBER_SIGNED
         KN_ENCODE_NUMBER_UNSIGNED
+        KN_ENCODE_DECIMAL_NUMBER
+        KN_ENCODE_DECIMAL_STRING
+        KN_ENCODE_DECIMAL_BASE64
     struct kn_encode_op:
         int32_t code
         int32_t node

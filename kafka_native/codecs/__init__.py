@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     )
     from kafka_native.codecs.json_codec import Json
     from kafka_native.codecs.json_decoder import JsonDecoder
+    from kafka_native.codecs.json_encoder import JsonEncoder
     from kafka_native.codecs.protobuf_codec import Protobuf
     from kafka_native.codecs.protobuf_decoder import ProtobufDecoder
     from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
@@ -34,6 +35,7 @@ __all__ = [
     "EncodeError",
     "Json",
     "JsonDecoder",
+    "JsonEncoder",
     "MessageDecodeError",
     "Protobuf",
     "ProtobufDecoder",
@@ -53,6 +55,7 @@ _MODULES = {
     "EncodeError": "errors",
     "Json": "json_codec",
     "JsonDecoder": "json_decoder",
+    "JsonEncoder": "json_encoder",
     "MessageDecodeError": "errors",
     "Protobuf": "protobuf_codec",
     "ProtobufDecoder": "protobuf_decoder",

@@ -87,35 +87,22 @@ class Compiler(EncodeCompiler):
 
     def _from_union(self, kind: AvroType, column: ArrowType, path: str) -> None:
         """Write a union: each of its children as the type, or as a branch of it."""
-        ids = column.type_ids
-        if len(set(ids)) != len(column.children) or not all(0 <= each < 128 for each in ids):
-            raise SchemaError(f"the type ids of {column.label} can't be used", path)
-        op = self.add("UNION", column, path, len(self.table), max(ids) + 1)
-        self.table += [-1, -1] * op.count
-        leaves: list[EncodeOp] = [op]
-        for number, child in sorted(
-            zip(ids, column.children, strict=True), key=lambda each: each[0]
-        ):
-            start = len(self.ops)
-            try:
-                if kind.kind == "union":
-                    self._into_union(kind, child, child.name, path)
-                else:
-                    self._write(kind, child, path)
-            except SchemaError:
-                if child.format != "n":
-                    raise
-                del self.ops[start:]  # a null is refused when a row has it
-                continue
-            self.table[op.arg + 2 * number : op.arg + 2 * number + 2] = [start, child]
-            leaves.append(self.add("LEAVE", None, path))
-        for each in leaves:
-            each.end = len(self.ops)
+
+        def write(child: ArrowType) -> None:
+            if kind.kind == "union":
+                self._into_union(kind, child, child.name, path)
+            else:
+                self._write(kind, child, path)
+
+        self.add_union(column, path, write)
 
     def _into_union(self, kind: AvroType, column: ArrowType, name: str, path: str) -> None:
         """Write a column as the branch of its name or type, else as the first one that takes it."""
         if column.is_union:
             self._from_union(kind, column, path)
+            return
+        if _is_choice(kind, column):
+            self._from_choice(kind, column, path)
             return
         branches = list(enumerate(kind.branches))
         null = next((number for number, each in branches if each.kind == "null"), None)
@@ -138,6 +125,28 @@ class Compiler(EncodeCompiler):
         if problem is None or len(others) > 1:
             problem = SchemaError(f"no branch of the union takes a column of {column.label}", path)
         raise problem
+
+    def _from_choice(self, kind: AvroType, column: ArrowType, path: str) -> None:
+        """Write a struct with a field for each branch, of which one isn't null."""
+        numbers = {each.label: number for number, each in enumerate(kind.branches)}
+        children = [each for each in column.children if each.format != "n" or each.values]
+        choices = [(child, numbers[child.name]) for child in children]
+        if "null" in numbers:
+            choices.append((column, numbers["null"]))  # where no child has a value
+        if not choices:
+            raise SchemaError("no field of the union's struct can have a value", path)
+        op = self.add("CHOICE", column, path, len(self.table), len(choices))
+        self.table += [-1, -1] * op.count
+        leaves: list[EncodeOp] = [op]
+        for place, (child, number) in enumerate(choices):
+            self.table[op.arg + 2 * place : op.arg + 2 * place + 2] = [len(self.ops), child]
+            child.mark()
+            self.add_constant(varint_encode(number), path)
+            if child is not column:
+                self._write(kind.branches[number], child, path)
+            leaves.append(self.add("LEAVE", None, path))
+        for each in leaves:
+            each.end = len(self.ops)
 
     def _branch(
         self, branch: AvroType, number: int, null: int | None, column: ArrowType, path: str
@@ -299,6 +308,19 @@ def _is_natural(kind: AvroType, column: ArrowType) -> bool:
     if column.values is not None:
         return kind.kind == "enum" or _is_natural(kind, column.values)
     return NATURAL_KINDS.get(column.format) == kind.kind and kind.logical is None
+
+
+def _is_choice(kind: AvroType, column: ArrowType) -> bool:
+    """Return whether a struct has a field for each branch of a union, as a decoder makes it.
+
+    If the union has a record, which is a struct too, no branch may be missing.
+    """
+    names = {each.name for each in column.children}
+    labels = {each.label for each in kind.branches if each.kind != "null"}
+    if column.format != "+s" or len(labels) < 2 or len(names) < len(column.children):
+        return False
+    has_record = any(each.kind == "record" for each in kind.branches)
+    return names == labels or (bool(names) and names < labels and not has_record)
 
 
 def _missing(field: AvroField, path: str) -> bytes:

@@ -60,12 +60,15 @@ class ColumnEncoder:
     ----------
     prefix : bytes
         What each record begins with, such as the framing of a schema registry.
+    header : bytes
+        The framing for a header of the message, in place of the prefix; empty: none.
     """
 
-    __slots__ = ("_programs", "prefix")
+    __slots__ = ("_programs", "header", "prefix")
 
     def __init__(self, prefix: bytes) -> None:
         self.prefix = prefix
+        self.header = b""
         self._programs: dict[tuple[Any, ...], tuple[EncodeProgram, list[str]]] = {}
 
     def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:

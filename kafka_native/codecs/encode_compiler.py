@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from kafka_native._native.encode_core import ENCODE_CODES, EncodeProgram
 from kafka_native.codecs.arrow_types import ArrowType
+from kafka_native.codecs.errors import SchemaError
 
 __all__ = ["EncodeCompiler", "EncodeOp"]
 
@@ -89,6 +90,33 @@ class EncodeCompiler:
         write()
         leave = self.add("LEAVE", None, path)
         op.end = leave.end = len(self.ops)
+
+    def add_union(self, column: ArrowType, path: str, write: Callable[[ArrowType], None]) -> None:
+        """Add a UNION. ``write`` adds the body of a child; if it refuses nulls, so does each row.
+
+        :raises SchemaError: The type ids are malformed, or ``write`` refuses another child.
+        """
+        ids = column.type_ids
+        if len(set(ids)) != len(column.children) or not all(0 <= each < 128 for each in ids):
+            raise SchemaError(f"the type ids of {column.label} can't be used", path)
+        op = self.add("UNION", column, path, len(self.table), max(ids) + 1)
+        self.table += [-1, -1] * op.count
+        leaves = [op]
+        for number, child in sorted(
+            zip(ids, column.children, strict=True), key=lambda each: each[0]
+        ):
+            start = len(self.ops)
+            try:
+                write(child)
+            except SchemaError:
+                if child.format != "n":
+                    raise
+                del self.ops[start:]
+                continue
+            self.table[op.arg + 2 * number : op.arg + 2 * number + 2] = [start, child]
+            leaves.append(self.add("LEAVE", None, path))
+        for each in leaves:
+            each.end = len(self.ops)
 
     def add_symbols(self, code: str, column: ArrowType, path: str, symbols: dict[str, int]) -> None:
         """Add an ENUM or ENUM_NUMBER."""

@@ -73,7 +73,7 @@ def produce_encoded(
 ) -> int:
     """Encode typed columns and produce the rows.
 
-    :param produce: ``f(data, columns, *options)``.
+    :param produce: ``f(data, columns, *options, added_headers=)``.
     :param roles: The columns that aren't encoded.
     :param options: Timestamp, partition, callback and timeout.
     """
@@ -84,7 +84,7 @@ def produce_encoded(
         error.rows = 0  # type: ignore[attr-defined]
         raise
     try:
-        return produce(rows, rows.columns, *options)
+        return produce(rows, rows.columns, *options, added_headers=rows.headers)
     except OSError as failure:
         cause = rows.error
         if cause is None:
@@ -110,6 +110,8 @@ class EncodedRows:
     ----------
     columns : dict
         The column of each role: of an encoded one its index, else what was given.
+    headers : dict
+        Name and value of the header with the schema, for ``"value"`` or ``"key"``.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class EncodedRows:
         self.columns: dict[str, str | int | None] = dict(roles)
         key = self._chosen("key", typed["key"].columns, set()) if "key" in typed else None
         used = self._used([*roles.values(), *others, *_each(key)])
+        self.headers: dict[str, tuple[bytes, bytes]] = {}
         self._parts: list[_Part] = []
         for role, (codec, columns) in typed.items():
             chosen = key if role == "key" else self._chosen(role, columns, used)
@@ -142,6 +145,8 @@ class EncodedRows:
             program, paths = encoder.program_for(description)
             self.columns[role] = kept + len(self._parts)
             self._parts.append(_Part(role, chosen, program, paths, encoder.prefix))
+            if encoder.header:
+                self.headers[role] = _header_name(role), encoder.header
         self._stream = RowsStream(self._source, kept, len(self._parts), self._pieces())
 
     @property
@@ -227,6 +232,14 @@ class EncodedRows:
         for records in made:
             shorten(records, end - first)
         return made
+
+
+def _header_name(role: str) -> bytes:
+    from kafka_native.schema_registry import schema_ids
+
+    is_key = role == "key"
+    name = schema_ids.KEY_SCHEMA_ID_HEADER if is_key else schema_ids.VALUE_SCHEMA_ID_HEADER
+    return name.encode()
 
 
 def _each(columns: int | tuple[int, ...] | None) -> tuple[int, ...]:

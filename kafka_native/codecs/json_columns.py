@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -42,11 +42,17 @@ class JsonColumn(layout.Node):
         The name of the rule.
     arg, scale : int
         What the rule needs to know.
+    is_optional : bool
+        Whether an object may lack the field. Encoders leave it out if it is null.
+    form : str
+        How encoders write a date or time: ``""`` as text, ``"utc"`` as text with a Z, ``"number"``.
     """
 
     code: str = ""
     arg: int = 0
     scale: int = 0
+    is_optional: bool = False
+    form: str = ""
 
     def paths(self, path: str = "") -> Iterator[str]:
         """Yield the path of each node in preorder."""
@@ -119,12 +125,22 @@ def decimal(
     )
 
 
-def struct(name: str, nullable: bool, children: Iterable[JsonColumn], path: str) -> JsonColumn:
+def struct(
+    name: str,
+    nullable: bool,
+    children: Iterable[JsonColumn],
+    path: str,
+    required: Collection[str] | None = None,
+) -> JsonColumn:
     """Return a column of structs.
 
+    :param required: The fields that an object must have. Default: those that can't be null.
     :raises SchemaError: Two children have one name.
     """
-    fields = tuple(children)
+    fields = tuple(
+        replace(each, is_optional=each.nullable if required is None else each.name not in required)
+        for each in children
+    )
     names: set[str] = set()
     for each in fields:
         if each.name in names:
@@ -174,13 +190,13 @@ def _of_arrow(kind: ArrowType, path: str) -> JsonColumn:
         if key.format not in TEXTS:
             raise SchemaError("the keys of a map must be strings", path)
         return map_of(name, nullable, _of_arrow(value, below(path, "[]")))
-    column = _leaf_of_arrow(kind.format, name, nullable, kind.extension)
+    column = leaf_of_arrow(kind.format, name, nullable, kind.extension)
     if column is None:
         raise SchemaError(f"the Arrow type with the format {kind.format!r} isn't supported", path)
     return column
 
 
-def _leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> JsonColumn | None:
+def leaf_of_arrow(format: str, name: str, nullable: bool, extension: str) -> JsonColumn | None:
     start, _, rest = format.partition(":")
     if format in INTEGERS:
         code = "INT" if format.islower() else "UINT"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -260,6 +261,7 @@ class _Reader:
                     for field, each in _in_connect_order(properties)
                 ),
                 path,
+                required,
             )
         others = schema.get("additionalProperties")
         if isinstance(others, Mapping) and "patternProperties" not in schema:
@@ -298,7 +300,7 @@ class _Reader:
             return columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
         if format == "time":
             power = columns.UNITS[self._unit]
-            return columns.leaf(
+            time = columns.leaf(
                 "TIME",
                 "fixed",
                 f"tt{self._unit}",
@@ -307,6 +309,7 @@ class _Reader:
                 width_bytes=8 if power > 3 else 4,
                 arg=power,
             )
+            return replace(time, form="utc")
         if format == "uuid":
             return columns.leaf("UUID", "fixed", "w:16", name, nullable, width_bytes=16)
         if schema.get("contentEncoding") == "base64" or schema.get("connect.type") == "bytes":
@@ -340,11 +343,13 @@ def _of_connect(
     if not is_number:
         return None
     if title == f"{CONNECT_DATA}Date":
-        return columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
+        date = columns.leaf("DATE", "fixed", "tdD", name, nullable, width_bytes=4)
+        return replace(date, form="number")
     if title == f"{CONNECT_DATA}Time":
-        return columns.leaf("TIME", "fixed", "ttm", name, nullable, width_bytes=4, arg=3)
+        time = columns.leaf("TIME", "fixed", "ttm", name, nullable, width_bytes=4, arg=3)
+        return replace(time, form="number")
     if title == f"{CONNECT_DATA}Timestamp":
-        return columns.timestamp(name, nullable, "m", "UTC")
+        return replace(columns.timestamp(name, nullable, "m", "UTC"), form="number")
     kind = schema.get("connect.type")
     if not isinstance(kind, str) or kind not in CONNECT_TYPES:
         return None

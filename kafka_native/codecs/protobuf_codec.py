@@ -1,4 +1,4 @@
-"""Protobuf: keys or values in Protobuf, for the columns of consumers."""
+"""Protobuf: keys or values in Protobuf, for the columns of consumers and producers."""
 
 from __future__ import annotations
 
@@ -6,22 +6,31 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_native._native.primitives import uvarint_decode
-from kafka_native.codecs.codec import Codec, FoundSchema, Registry, indexes_of
+from kafka_native.codecs.codec import FoundSchema, Registry, indexes_of
 from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_encoder import ColumnEncoder
+from kafka_native.codecs.encoding_codec import EncodeOptions, EncodingCodec
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, TimeUnit
+from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, Recursive, TimeUnit
+from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
 
 __all__ = ["Protobuf"]
 
 
-class Protobuf(Codec):
-    """Protobuf messages, for ``consume_arrow(value=...)`` and ``arrow_stream(value=...)``.
+class Protobuf(EncodingCodec):
+    """Protobuf messages, for the ``value=`` and ``key=`` of Arrow columns.
 
         batch = consumer.consume_arrow(value=Protobuf("http://localhost:8081"))
         batch = consumer.consume_arrow(value=Protobuf(schema=Order, fields=["id", "customer.city"]))
+        producer.produce_arrow("orders", table, value=Protobuf(registry, schema=Order))
 
-    Fields match by number, as in every Protobuf library. So the reader's schema decodes messages of
-    all its versions. A message of another type is an error of the record.
+    `Consumer.consume_arrow` and `Consumer.arrow_stream`: fields match by number, as in every
+    Protobuf library. So the reader's schema decodes messages of all its versions. A message of
+    another type is an error of the record.
+
+    `Producer.produce_arrow`: fields and columns match by name, as in `ProtobufEncoder`. The codec
+    registers or looks up the schema once, after the files that it imports. It writes the schema's
+    id and the position of the message type before each message.
 
     Parameters
     ----------
@@ -29,21 +38,39 @@ class Protobuf(Codec):
         A client of the schema registry, or its URL. The messages have its framing. None: they have
         no framing.
     subject : str, optional
-        The subject whose latest version is the reader's schema. It is looked up once. Default:
-        ``<topic>-value`` or ``<topic>-key``, if the consumer reads one topic.
-    schema : message class, descriptor or bytes, optional
-        The reader's schema, as in `ProtobufDecoder`. Default: the one of ``subject``.
+        Consumers: the subject whose latest version is the reader's schema. It is looked up once.
+        Producers: the subject of the messages' schema. Default: ``<topic>-value`` or
+        ``<topic>-key``. A consumer must read one topic then.
+    schema : message class, descriptor, bytes, str or Schema, optional
+        A message class and the others as in `ProtobufDecoder`, or a Schema of the registry's
+        client. Consumers: the reader's schema. Default: the one of ``subject``. Producers: the
+        schema of the messages. They need it, ``use_latest_version`` or ``schema_id``.
     message : str, optional
         The full name of the message type, if the schema has several. Default: the first one.
     fields : sequence of str, optional
-        Only these fields, as in `ProtobufDecoder`.
-    enums, time_unit : str
-        As in `ProtobufDecoder`.
+        Consumers: only these fields, as in `ProtobufDecoder`.
+    enums, time_unit, recursive : str
+        Consumers: as in `ProtobufDecoder`.
+    auto_register : bool
+        Producers: register the schema and the files that it imports. False: the subjects must have
+        them already. The subject of an imported file is its name.
+    normalize : bool
+        Producers: let the registry normalize the schemas.
+    use_latest_version : bool
+        Producers: encode with the latest version of the subject.
+    schema_id : int, optional
+        Producers: encode with the schema of this id, which the subject must have.
+    guid_header : bool
+        Producers: write the schema's GUID to the header ``__value_schema_id`` or
+        ``__key_schema_id``, and no id before the record.
+    ignore_extra : bool
+        Producers: leave out columns that the message has no field for.
 
     Raises
     ------
     ValueError
-        There is neither a registry nor a schema, or a subject without a registry.
+        There is neither a registry nor a schema, or a subject without a registry; or two options
+        choose different schemas.
     TypeError
         ``registry`` is an asyncio client, or ``fields`` is one str.
     ImportError
@@ -64,14 +91,27 @@ class Protobuf(Codec):
         fields: Iterable[str] | None = None,
         enums: Names = "names",
         time_unit: TimeUnit = "ns",
+        recursive: Recursive = "raise",
+        auto_register: bool = True,
+        normalize: bool = False,
+        use_latest_version: bool = False,
+        schema_id: int | None = None,
+        guid_header: bool = False,
+        ignore_extra: bool = False,
     ) -> None:
         if isinstance(fields, str):
             raise TypeError("fields must be a sequence of names, not one str")
-        super().__init__(registry, subject=subject, schema=schema)
+        options = EncodeOptions(
+            auto_register, normalize, use_latest_version, ignore_extra, schema_id, guid_header
+        )
+        super().__init__(registry, subject=subject, schema=schema, options=options)
         self._message = message
         self._fields = None if fields is None else list(fields)
         self._enums: Names = enums
         self._time_unit: TimeUnit = time_unit
+        self._recursive: Recursive = recursive
+
+    # --- decoding ---
 
     def _result_decoder(self, result: FoundSchema) -> ColumnDecoder:
         return ProtobufDecoder(
@@ -79,6 +119,7 @@ class Protobuf(Codec):
             fields=self._fields,
             enums=self._enums,
             time_unit=self._time_unit,
+            recursive=self._recursive,
         )
 
     def _decoder_for(
@@ -93,6 +134,42 @@ class Protobuf(Codec):
     def _descriptor_of(self, result: FoundSchema) -> Any:
         """Return the descriptor of the result's message."""
         return _descriptor(result, self._message)
+
+    # --- encoding ---
+
+    def _column_encoder(self, schema: FoundSchema) -> ProtobufEncoder:
+        descriptor = _descriptor(schema, self._message)
+        return ProtobufEncoder(descriptor, ignore_extra=self._options.ignore_extra)
+
+    def _message_indexes(self, encoder: ColumnEncoder) -> list[int]:
+        assert isinstance(encoder, ProtobufEncoder)
+        return encoder.message_indexes
+
+    def _own_schema(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> Any:
+        """Return the given schema. The files that it imports are registered later."""
+        if self._schema is None:
+            return super()._own_schema(topic, field, column_type)  # refused
+        return self._schema
+
+    def _registered(self, subject: str, schema: Any) -> Any:
+        """Register or look up a schema, after the files that it imports."""
+        from kafka_native.schema_registry import protobuf, serdes
+        from kafka_native.schema_registry.schemas import Schema
+
+        if isinstance(schema, str):
+            schema = Schema(schema, "PROTOBUF")
+        elif not hasattr(schema, "schema_str"):
+            file = _descriptor(FoundSchema(schema, {}, ""), self._message).file
+            schema = serdes.run(
+                protobuf.schema_to_register(
+                    self._registry,
+                    file,
+                    lambda imported: imported.name,
+                    auto_register=self._options.auto_register,
+                    normalize=self._options.normalize,
+                )
+            )
+        return super()._registered(subject, schema)
 
 
 def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:

@@ -20,7 +20,15 @@ except ImportError as error:
         "Protobuf columns need protobuf: pip install 'kafka-native[protobuf]'"
     ) from error
 
-__all__ = ["ROOT_FILE", "is_builtin", "message_of", "meta_field", "pool_of", "read_file"]
+__all__ = [
+    "ROOT_FILE",
+    "indexes_of",
+    "is_builtin",
+    "message_of",
+    "meta_field",
+    "pool_of",
+    "read_file",
+]
 
 ROOT_FILE = "default"
 """The name of a schema's own file in its pool."""
@@ -57,6 +65,17 @@ def message_of(
         "a Protobuf schema is a message class, a descriptor, the bytes of a descriptor set or the "
         f"text of a schema, not {type(schema).__name__}"
     )
+
+
+def indexes_of(descriptor: Any) -> list[int]:
+    """Return the position of a message in its file, from the outermost message inwards."""
+    indexes: list[int] = []
+    while descriptor.containing_type is not None:
+        siblings = [each.full_name for each in descriptor.containing_type.nested_types]
+        indexes.insert(0, siblings.index(descriptor.full_name))
+        descriptor = descriptor.containing_type
+    outermost = list(descriptor.file.message_types_by_name)
+    return [outermost.index(descriptor.name), *indexes]
 
 
 def read_file(name: str, text: str) -> Any:

@@ -12,6 +12,7 @@ from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
+from kafka_native.codecs.protobuf_decoder import JSON_KINDS
 
 __all__ = ["ProtobufEncoder"]
 
@@ -243,6 +244,10 @@ class Compiler(EncodeCompiler):
         elif kind.full_name in WRAPPERS and form != "+s":
             inner = kind.fields_by_number[1]
             self._delimited(path, lambda: self._wrapped(inner, column, path))
+        elif kind.full_name in JSON_KINDS and form in TEXTS:
+            self.add("STRUCT_FROM_JSON", column, path, JSON_KINDS[kind.full_name])
+        elif form in BINARIES:
+            self.add("BYTES", column, path, 1)  # a message that is encoded already
         else:
             self._delimited(path, lambda: self._message(kind, column, path))
 
@@ -324,6 +329,13 @@ class ProtobufEncoder(ColumnEncoder):
         super().__init__(prefix)
         self._descriptor = message_of(schema, message, references)
         self._ignore_extra = ignore_extra
+
+    @property
+    def message_indexes(self) -> list[int]:
+        """The position of the message in its file, for the framing of a registry."""
+        from kafka_native.codecs.protobuf_descriptors import indexes_of
+
+        return indexes_of(self._descriptor)
 
     def _compile(self, column: ArrowType) -> tuple[EncodeProgram, list[str]]:
         compiler = Compiler(self._ignore_extra)

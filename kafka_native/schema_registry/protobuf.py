@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
+from kafka_native.codecs.protobuf_descriptors import indexes_of
 from kafka_native.schema_registry import protobuf_files as files
 from kafka_native.schema_registry.protobuf_files import (
     DecodeError,
@@ -98,17 +99,6 @@ def get_type(field: Any) -> FieldType:
 def is_map_field(field: Any) -> bool:
     """Return whether a field is a map."""
     return field.message_type is not None and field.message_type.GetOptions().map_entry
-
-
-def _indexes_of(descriptor: Any) -> list[int]:
-    """Return the position of a message in its file, from the outermost message inwards."""
-    indexes: list[int] = []
-    while descriptor.containing_type is not None:
-        siblings = [each.full_name for each in descriptor.containing_type.nested_types]
-        indexes.insert(0, siblings.index(descriptor.full_name))
-        descriptor = descriptor.containing_type
-    outermost = list(descriptor.file.message_types_by_name)
-    return [outermost.index(descriptor.name), *indexes]
 
 
 class ParsedProtobuf:
@@ -276,6 +266,44 @@ def _add_references(schema: Schema, registry: Any, found: dict[str, Any]) -> Ste
         yield from _add_references(version.schema, registry, found)
 
 
+def schema_to_register(
+    registry: Any,
+    file: Any,
+    subject_of: Callable[[Any], Any],
+    *,
+    auto_register: bool,
+    normalize: bool,
+    skip_known_types: bool = True,
+) -> Steps[Schema]:
+    """Return the schema of a file. Register or look up the files that it imports, inner ones first.
+
+    :param registry: The registry's client.
+    :param file: The file's descriptor.
+    :param subject_of: Returns the subject of an imported file.
+    :param skip_known_types: Skip the files of Protobuf itself.
+    """
+    references = []
+    for imported in file.dependencies:
+        if skip_known_types and files.is_builtin(imported.name):
+            continue
+        schema = yield from schema_to_register(
+            registry,
+            imported,
+            subject_of,
+            auto_register=auto_register,
+            normalize=normalize,
+            skip_known_types=skip_known_types,
+        )
+        subject = subject_of(imported)
+        if auto_register:
+            yield partial(registry.register_schema, subject, schema, normalize)
+        registered = yield partial(
+            registry.lookup_schema, subject, schema, normalize_schemas=normalize
+        )
+        references.append(SchemaReference(imported.name, subject, registered.version))
+    return Schema(files.text_of(file), "PROTOBUF", references)
+
+
 class _ProtobufSteps:
     """What the Protobuf serializers and deserializers have in common."""
 
@@ -353,38 +381,26 @@ class _ProtobufSerializerSteps(_ProtobufSteps, SerializerSteps):
         properties.check_empty()
         self._message_class = msg_type
         self._message_name: str = msg_type.DESCRIPTOR.full_name
-        self._indexes = _indexes_of(msg_type.DESCRIPTOR)
+        self._indexes = indexes_of(msg_type.DESCRIPTOR)
         self._schema = Schema(files.text_of(msg_type.DESCRIPTOR.file), "PROTOBUF")
         self._init_rules(rule_conf, rule_registry)
 
     def _message_indexes(self, parsed: ParsedProtobuf | None) -> list[int]:
         if parsed is None:
             return self._indexes
-        return _indexes_of(parsed.message_named(self._message_name))
+        return indexes_of(parsed.message_named(self._message_name))
 
     def _schema_to_register(self, ctx: SerializationContext | None) -> Steps[Schema]:
         file = self._message_class.DESCRIPTOR.file
-        references = yield from self._registered_references(ctx, file)
-        return Schema(files.text_of(file), "PROTOBUF", references)
-
-    def _registered_references(
-        self, ctx: SerializationContext | None, file: Any
-    ) -> Steps[list[SchemaReference]]:
-        """Register or look up the files that a file imports, the innermost first."""
-        references = []
-        client, normalize = self._registry, self._normalize_schemas
-        for imported in file.dependencies:
-            if self._skip_known_types and files.is_builtin(imported.name):
-                continue
-            inner = yield from self._registered_references(ctx, imported)
-            subject = self._reference_subject(ctx, imported)
-            schema = Schema(files.text_of(imported), "PROTOBUF", inner)
-            if self._auto_register:
-                yield partial(client.register_schema, subject, schema, normalize)
-            call = partial(client.lookup_schema, subject, schema, normalize_schemas=normalize)
-            registered = yield call
-            references.append(SchemaReference(imported.name, subject, registered.version))
-        return references
+        schema = yield from schema_to_register(
+            self._registry,
+            file,
+            lambda imported: self._reference_subject(ctx, imported),
+            auto_register=self._auto_register,
+            normalize=self._normalize_schemas,
+            skip_known_types=self._skip_known_types,
+        )
+        return schema
 
     def _record_name(self, obj: Any) -> str | None:
         if not isinstance(obj, self._message_class):

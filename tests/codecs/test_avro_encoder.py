@@ -234,6 +234,51 @@ def test_unions() -> None:
     ) == [1.0, 2.5]
 
 
+def test_unions_as_structs() -> None:
+    point = record(("x", "int"), name="ns.Point")
+    schema = ["string", "null", "long", point]
+    rows = [
+        {"string": "a", "long": None, "ns.Point": None},
+        {"string": None, "long": 5, "ns.Point": None},
+        None,
+        {"string": None, "long": None, "ns.Point": {"x": 1}},
+        {"string": None, "long": None, "ns.Point": None},  # as libraries without null structs do
+    ]
+    kinds = pa.struct(
+        {"string": pa.string(), "long": pa.int64(), "ns.Point": pa.struct({"x": pa.int32()})}
+    )
+    expected = [{"u": "a"}, {"u": 5}, {"u": None}, {"u": {"x": 1}}, {"u": None}]
+    table = pa.table({"u": pa.array(rows, kinds)})
+    assert bare_values(record(("u", schema)), table) == expected
+    # What is below a null struct doesn't count.
+    hidden = pa.StructArray.from_arrays(
+        [pa.array(["a", "b"]), pa.array([None, 1], pa.int64())],
+        names=["string", "long"],
+        mask=pa.array([False, True]),
+    )
+    row = record(("u", ["null", "string", "long"]))
+    assert bare_values(row, pa.table({"u": hidden})) == [{"u": "a"}, {"u": None}]
+    # A branch may be missing, or be null as a whole.
+    part = pa.array([{"string": "a"}, None])
+    assert bare_values(row, pa.table({"u": part})) == [{"u": "a"}, {"u": None}]
+    empty = pa.array([{"string": None, "long": 7}])
+    assert empty.type.field("string").type == pa.null()
+    assert bare_values(record(("u", ["string", "long"])), pa.table({"u": empty})) == [{"u": 7}]
+
+
+def test_a_struct_for_a_record_of_a_union() -> None:
+    """Fields with the names of some branches don't make a record a union."""
+    named = record(("string", "string"), name="Named")
+    schema = record(("u", ["null", "string", named]))
+    table = pa.table({"u": pa.array([{"string": "a"}, None])})
+    assert bare_values(schema, table) == [{"u": {"string": "a"}}, {"u": None}]
+    with pytest.raises(SchemaError, match="no branch of the union takes a column of struct"):
+        encoded(record(("u", ["int", "string"])), pa.table({"u": pa.array([{"x": 1}])}))
+    nothing = pa.StructArray.from_arrays([pa.nulls(1)], names=["int"])
+    with pytest.raises(SchemaError, match="no field of the union's struct can have a value"):
+        encoded(record(("u", ["int", "string"])), pa.table({"u": nothing}))
+
+
 def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     column = pa.array([{"a": 1}, None, {"a": 2}])
     made = AvroEncoder(record(("a", "long")), prefix=b"\0\0\0\0\7").encode(column)
@@ -398,6 +443,21 @@ def test_types_that_do_not_fit(schema: Any, kind: Any, text: str) -> None:
             ["int", "string"],
             pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.nulls(2)]),
             "the schema has no type for this item of the union",
+        ),
+        (
+            ["int", "string"],
+            pa.array([{"int": 1, "string": None}, {"int": 1, "string": "a"}]),
+            "more than one field of the union's struct is set",
+        ),
+        (
+            ["int", "string"],
+            pa.array([{"int": 1, "string": None}, {"int": None, "string": None}]),
+            "no field of the union's struct is set",
+        ),
+        (
+            ["int", "string"],
+            pa.array([{"int": 1, "string": None}, None]),
+            "the schema doesn't allow null here",
         ),
         (
             "string",

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_native.codecs import AvroDecoder, AvroEncoder
+from kafka_native.codecs.avro_decoder import Unions
 from tests.codecs import avro_schemas as avro
 
 QUIET = settings(
@@ -29,11 +30,13 @@ def cases(draw: st.DrawFn) -> tuple[Any, list[Any]]:
     return schema, draw(st.lists(st.one_of(st.none(), avro.values(schema)), max_size=6))
 
 
-def column_of(schema: Any, rows: list[Any]) -> tuple[pa.Array, list[bytes | None]]:
+def column_of(
+    schema: Any, rows: list[Any], unions: Unions = "dense"
+) -> tuple[pa.Array, list[bytes | None]]:
     """Return a column with values, and the records that fastavro writes for them."""
     bare = avro.bare(schema)
     records = [None if row is None else avro.encode(bare, row) for row in rows]
-    return pa.array(AvroDecoder(schema).decode(records)), records
+    return pa.array(AvroDecoder(schema, unions=unions).decode(records)), records
 
 
 def encoded(schema: Any, column: Any) -> list[bytes | None]:
@@ -49,12 +52,14 @@ def has_decimal(schema: Any) -> bool:
 
 
 @QUIET
-@given(cases())
-def test_a_decoded_column_becomes_its_records_again(case: tuple[Any, list[Any]]) -> None:
+@given(cases(), st.sampled_from(["dense", "struct"]))
+def test_a_decoded_column_becomes_its_records_again(
+    case: tuple[Any, list[Any]], unions: Unions
+) -> None:
     schema, rows = case
-    column, records = column_of(schema, rows)
+    column, records = column_of(schema, rows, unions)
     again = encoded(schema, column)
-    assert pa.array(AvroDecoder(schema).decode(again)).equals(column)
+    assert pa.array(AvroDecoder(schema, unions=unions).decode(again)).equals(column)
     bare = avro.bare(schema)
     for old, new in zip(records, again, strict=True):
         assert (old is None) == (new is None)

@@ -136,6 +136,28 @@ def test_protobuf_without_framing(topic: Topic) -> None:
     assert caught.value.schema_id is None
 
 
+def test_a_protobuf_message_in_itself(topic: Topic) -> None:
+    tree = message("Tree", ("value", FIELDS.TYPE_INT32))
+    tree.field.add(
+        name="next",
+        number=2,
+        type=FIELDS.TYPE_MESSAGE,
+        label=FIELDS.LABEL_OPTIONAL,
+        type_name=".shop.Tree",
+    )
+    (kind,) = classes_of(tree)
+    inner = kind(value=2, next=kind(value=3))
+    topic.produce(kind(value=1, next=inner).SerializeToString())
+    with topic.consumer() as consumer:
+        with pytest.raises(SchemaError, match=r"shop\.Tree contains itself"):
+            consumer.consume_arrow(1, 0, value=Protobuf(schema=kind))
+        codec = Protobuf(schema=kind, recursive="bytes")
+        batch = consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=codec)
+    assert values_of(batch) == [{"value": 1, "next": inner.SerializeToString()}]
+    with topic.consumer() as consumer, pytest.raises(ValueError, match="recursive must be"):
+        consumer.consume_arrow(1, 0, value=Protobuf(schema=kind, recursive="x"))  # type: ignore[arg-type]
+
+
 def test_bad_protobuf_framings(topic: Topic, client: SchemaRegistryClient) -> None:
     produce(topic, ProtobufSerializer(ORDER, client), ORDER(id=1))
     number = client.get_latest_version(f"{topic.name}-value").schema_id

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime
+import json
 from typing import Any
 
 import pyarrow as pa
 import pytest
 from google.protobuf import descriptor_pb2, duration_pb2, timestamp_pb2, wrappers_pb2
 from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.json_format import MessageToJson, Parse
 from google.protobuf.message_factory import GetMessageClass
+from google.protobuf.struct_pb2 import Value
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_native.codecs import EncodeError, ProtobufEncoder, SchemaError
+from kafka_native.codecs import EncodeError, ProtobufDecoder, ProtobufEncoder, SchemaError
+from kafka_native.codecs.protobuf_descriptors import message_of
 
 QUIET = settings(
     deadline=None,
@@ -350,3 +354,112 @@ def test_extra_columns_and_other_schemas() -> None:
     with pytest.raises(TypeError, match="a Protobuf schema is a message class"):
         ProtobufEncoder(5)
     assert encoded(ROW, pa.nulls(2)) == [None, None]
+
+
+# --- well-known types ---
+
+KNOWN = """
+syntax = "proto3";
+import "google/protobuf/any.proto";
+import "google/protobuf/empty.proto";
+import "google/protobuf/field_mask.proto";
+import "google/protobuf/struct.proto";
+message Known {
+  google.protobuf.Struct object = 1;
+  google.protobuf.Value value = 2;
+  google.protobuf.ListValue items = 3;
+  repeated google.protobuf.Value values = 4;
+  map<string, google.protobuf.Struct> objects = 5;
+  google.protobuf.Any any = 6;
+  google.protobuf.FieldMask mask = 7;
+  google.protobuf.Empty empty = 8;
+}
+"""
+JSON = '{"a":[1,-2.5e+30,true,false,null,"\\u0001\\"é"],"b":{"":{}}}'
+
+
+def test_json_text_becomes_structs() -> None:
+    row = {
+        "object": JSON,
+        "value": "[]",
+        "items": f"[{JSON}]",
+        "values": ["null", '"x"', "0"],
+        "objects": [("k", JSON), ("l", "{}")],
+        "any": {"type_url": "example.com/p.M", "value": b"\x08\x01"},
+        "mask": {"paths": ["a.b", "c"]},
+        "empty": {},
+    }
+    kinds = pa.array(ProtobufDecoder(KNOWN).decode([b""])).type
+    column = pa.array([row, dict.fromkeys(row), None], kinds)
+    messages = pa.chunked_array(ProtobufEncoder(KNOWN).encode(column))
+    assert pa.array(ProtobufDecoder(KNOWN).decode(messages)).to_pylist() == [
+        row,
+        {**dict.fromkeys(row), "values": [], "objects": []},
+        None,
+    ]
+    class_ = GetMessageClass(message_of(KNOWN, None, None))
+    message = class_.FromString(messages[0].as_py())
+    assert json.loads(MessageToJson(message.object)) == json.loads(JSON)
+    assert json.loads(MessageToJson(message.values[2])) == 0
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.text() | st.floats(allow_nan=False, allow_infinity=False),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=30,
+    )
+)
+@QUIET
+def test_each_value_of_json_is_that_of_protobuf(value: Any) -> None:
+    """Python's parser of JSON text reads the same values."""
+    for ascii_only in (True, False):
+        text = json.dumps(value, ensure_ascii=ascii_only, indent=1)
+        made = pa.chunked_array(ProtobufEncoder(KNOWN).encode(pa.table({"value": [text]})))
+        message = GetMessageClass(message_of(KNOWN, None, None)).FromString(made[0].as_py())
+        assert Value.FromString(message.value.SerializeToString()) == Parse(text, Value())
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "problem"),
+    [
+        ("object", "[]", "the text is no JSON object"),
+        ("object", "", "the text is no JSON object"),
+        ("items", "{}", "the text is no JSON list"),
+        ("value", " ", "the JSON text ends within a value"),
+        ("value", "nul", "an unknown word"),
+        ("value", "NaN", "a number is malformed"),
+        ("value", "01", "a number begins with a zero"),
+        ("value", "1e999", "out of the range of a double"),
+        ("value", "1 2", "goes on behind the JSON value"),
+        ("value", "{}\0", "goes on behind the JSON value"),
+        ("value", '{"a":1,}', "lacks a key"),
+        ("value", '{"a" 1}', "lacks a colon"),
+        ("value", "[1 2]", "doesn't end"),
+        ("value", "[1,", "ends within a value"),
+        ("value", '"a', "a string of the JSON text doesn't end"),
+        ("value", '"\n"', "a control character"),
+        ("value", '"\\x"', "an unknown escape"),
+        ("value", '"\\ud800"', "half of a surrogate pair"),
+        ("value", "[" * 101 + "]" * 101, "nested too deeply"),
+    ],
+)
+def test_text_that_is_no_json(field: str, text: str, problem: str) -> None:
+    table = pa.table({field: [None, text]})
+    with pytest.raises(EncodeError, match=problem) as caught:
+        ProtobufEncoder(KNOWN).encode(table)
+    assert (caught.value.row, caught.value.path) == (1, field)
+
+
+def test_encoded_messages_are_copied() -> None:
+    """A decoder leaves messages in themselves encoded. So is any binary column for a message."""
+    tree = 'syntax = "proto3"; message Tree { int32 value = 1; Tree left = 2; repeated Tree more = 3; }'
+    decoder = ProtobufDecoder(tree, recursive="bytes")
+    rows = [
+        {"value": 1, "left": b"\x08\x02", "more": [b"", b"\x12\x02\x08\x03"]},
+        {"value": 0, "left": None, "more": []},
+    ]
+    column = pa.array(rows, pa.array(decoder.decode([b""])).type)
+    messages = pa.chunked_array(ProtobufEncoder(tree).encode(column))
+    assert messages[0].as_py() == b"\x08\x01\x12\x02\x08\x02\x1a\x00\x1a\x04\x12\x02\x08\x03"
+    assert pa.array(decoder.decode(messages)).to_pylist() == rows

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError as ParseError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kafka_native.codecs import ProtobufDecoder
+from kafka_native.codecs import ProtobufDecoder, ProtobufEncoder
 from tests.codecs import protobuf_schemas as schemas
 
 QUIET = settings(
@@ -106,6 +106,20 @@ def test_each_value_arrives(case: tuple[Any, list[bytes]]) -> None:
 
 
 @QUIET
+@given(cases())
+def test_decoded_columns_become_messages_again(case: tuple[Any, list[bytes]]) -> None:
+    class_, records = case
+    # An open enum's number without a name would be null.
+    decoder = ProtobufDecoder(class_, enums="numbers")
+    column = pa.array(decoder.decode([*records, None]))
+    again = pa.chunked_array(ProtobufEncoder(class_).encode(column)).to_pylist()
+    assert again.pop() is None
+    assert rows_of(decoder, again) == rows_of(decoder, records)
+    for each in again:
+        assert class_.FromString(each).IsInitialized()
+
+
+@QUIET
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_each_number_survives_json(number: float) -> None:
     value = struct_pb2.Value(number_value=number).SerializeToString()
@@ -113,6 +127,8 @@ def test_each_number_survives_json(number: float) -> None:
     column = pa.array(ProtobufDecoder(NUMBERS).decode([data]))
     text = json.loads(column.field("one")[0].as_py())
     assert (float(text), str(float(text))) == (number, str(number))
+    again = pa.chunked_array(ProtobufEncoder(NUMBERS).encode(column)).to_pylist()
+    assert again == [data]
 
 
 @pytest.mark.slow

@@ -46,9 +46,31 @@ static const struct kn_encode_op PROTOBUF_OPS[] = {
     {OP(CLOSE), -1, 0, 0, 0, 0},       {OP(ONE_OF), -1, 0, 4, 2, 0},
     {OP(CONSTANT), -1, 0, 0, 0, 0},    {OP(DONE), -1, 0, 0, 0, 0},
 };
-_Static_assert(sizeof PROTOBUF_OPS == sizeof OPS, "one loop serves both");
-static const int32_t TABLE[] = {10, 6, 13, 7, 1, 2};
-static const uint8_t CONSTANTS[] = {0, 2, 8};
+/* the same columns as JSON values */
+static const struct kn_encode_op JSON_OPS[] = {
+    {OP(RECORD), 0, 0, 0, 0, 0},         {OP(NULLABLE), 1, 6, 0, 0, 0},
+    {OP(JSON_INTEGER), 1, 0, 3, 64, 0},  {OP(CONSTANT), -1, 0, 3, 1, 0},
+    {OP(JSON_TIMESTAMP), 1, 0, 0, 1, 0}, {OP(CONSTANT), -1, 0, 3, 1, 0},
+    {OP(REPEATED), 2, 12, 0, 0, 0},      {OP(DICTIONARY), 3, 10, 0, 0, 0},
+    {OP(JSON_TEXT), 4, 0, 0, 0, 0},      {OP(LEAVE), -1, 10, 0, 0, 0},
+    {OP(CONSTANT), -1, 0, 3, 1, 0},      {OP(NEXT), -1, 0, 6, 0, 0},
+    {OP(JSON_END), -1, 0, ']', 0, 0},    {OP(CONSTANT), -1, 0, 0, 0, 0},
+    {OP(CONSTANT), -1, 0, 0, 0, 0},      {OP(DONE), -1, 0, 0, 0, 0},
+};
+/* the struct as a union of the types of id and tags, or null */
+static const struct kn_encode_op CHOICE_OPS[] = {
+    {OP(CHOICE), 0, 15, 6, 3, 0},    {OP(CONSTANT), -1, 0, 1, 1, 0}, {OP(LONG), 1, 0, 1, 64, 0},
+    {OP(LEAVE), -1, 15, 0, 0, 0},    {OP(CONSTANT), -1, 0, 2, 1, 0}, {OP(ARRAY), 2, 10, 0, 0, 0},
+    {OP(DICTIONARY), 3, 9, 0, 0, 0}, {OP(TEXT), 4, 0, 0, 0, 0},      {OP(LEAVE), -1, 9, 0, 0, 0},
+    {OP(NEXT), -1, 0, 5, 0, 0},      {OP(LEAVE), -1, 15, 0, 0, 0},   {OP(CONSTANT), -1, 0, 0, 1, 0},
+    {OP(LEAVE), -1, 15, 0, 0, 0},    {OP(CONSTANT), -1, 0, 0, 0, 0}, {OP(CONSTANT), -1, 0, 0, 0, 0},
+    {OP(DONE), -1, 0, 0, 0, 0},
+};
+_Static_assert(sizeof PROTOBUF_OPS == sizeof OPS, "one loop serves all");
+_Static_assert(sizeof CHOICE_OPS == sizeof OPS, "one loop serves all");
+_Static_assert(sizeof JSON_OPS == sizeof OPS, "one loop serves all");
+static const int32_t TABLE[] = {10, 6, 13, 7, 1, 2, 1, 1, 4, 2, 11, 0};
+static const uint8_t CONSTANTS[] = {0, 2, 8, ','};
 
 /* two rows: {7, ["ab", ""], true} and {null, [], "x"} */
 struct rows {
@@ -212,6 +234,58 @@ static void test_rows_become_messages(void)
     check_nothing_lives();
 }
 
+/* The record of the only child that isn't null; none and two of them. */
+static void test_a_choice_writes_one_child(void)
+{
+    static const uint8_t records[] = {'P', 2, 14, 'P', 8, 4, 4, 'a', 'b', 0, 0, 'P', 0};
+    struct kn_nested_type *type = make_type();
+    struct kn_encode_program *program;
+    struct kn_builder *builder;
+    struct rows rows;
+    static const uint8_t first = 1, second = 2;
+    CHECK_EQ(load(type, CHOICE_OPS, &program), KN_OK);
+    for (int i = 0; i < 3; i++) {
+        static const int64_t starts[] = {0, 3, 11};
+        int64_t size = (i == 2 ? (int64_t)sizeof records : starts[i + 1]) - starts[i];
+        fill(&rows);
+        rows.valid[0] = i == 0 ? first : second;
+        rows.buffers[2][0] = i == 1 ? &first : &second;
+        rows.arrays[2].null_count = 1;
+        CHECK_EQ(encode_rows(program, &rows, 0, 1, INT32_MAX, &builder), KN_OK);
+        CHECK_EQ(builder->columns[0].bytes_used, size);
+        CHECK_MEM(builder->columns[0].bytes, records + starts[i], (size_t)size);
+        kn_builder_unref(builder);
+    }
+    fill(&rows);
+    CHECK_EQ(encode_rows(program, &rows, 0, 1, INT32_MAX, &builder), KN_ERR_INVALID);
+    kn_builder_unref(builder);
+    kn_encode_program_unref(program);
+    kn_nested_type_unref(type);
+    check_nothing_lives();
+}
+
+static void test_rows_become_json(void)
+{
+    static const char TEXTS[] = "P7,\"1970-01-01T00:00:07Z\",\"ab\",\"\"]P]";
+    struct kn_nested_type *type = make_type();
+    struct kn_encode_program *program;
+    struct kn_builder *builder;
+    struct rows rows;
+    CHECK_EQ(load(type, JSON_OPS, &program), KN_OK);
+    fill(&rows);
+    CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_OK);
+    CHECK_EQ(builder->columns[0].bytes_used, sizeof TEXTS - 1);
+    CHECK_MEM(builder->columns[0].bytes, TEXTS, sizeof TEXTS - 1);
+    kn_builder_unref(builder);
+    rows.ids[0] = INT64_MAX; /* no year of a date */
+    CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_ERR_INVALID);
+    CHECK_EQ(builder->columns[0].length, 0);
+    kn_builder_unref(builder);
+    kn_encode_program_unref(program);
+    kn_nested_type_unref(type);
+    check_nothing_lives();
+}
+
 /* The records end where the column is full. A record that fits no column is too large. */
 static void test_a_full_column_keeps_the_records_before(void)
 {
@@ -327,9 +401,10 @@ static void test_a_list_with_too_many_items_is_refused(void)
 /* Any other value of any field is refused, or harmless: ASan watches. */
 static int32_t refused_changes(const struct kn_encode_op *wanted)
 {
-    static const int32_t VALUES[] = {-2, -1, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,
-                                     10, 11, 12, 13, 14, 15, 16, 17, 20, 22, 23, 24,
-                                     25, 26, 27, 28, 29, 30, 31, 32, 33, 99};
+    static const int32_t VALUES[] = {-2, -1, 0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,
+                                     12, 13, 14, 15, 16, 17, 20, 22, 23, 24, 25, 26, 27, 28,
+                                     29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42,
+                                     43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 99};
     struct kn_nested_type *type = make_type();
     int32_t refused = 0;
     for (int32_t i = 0; i < COUNT(OPS); i++) {
@@ -360,6 +435,8 @@ static void test_programs_that_would_read_elsewhere_are_refused(void)
 {
     CHECK(refused_changes(OPS) > 700);
     CHECK(refused_changes(PROTOBUF_OPS) > 600);
+    CHECK(refused_changes(CHOICE_OPS) > 600);
+    CHECK(refused_changes(JSON_OPS) > 600);
 }
 
 static void test_types_that_are_no_tree_are_refused(void)
@@ -420,6 +497,8 @@ int main(void)
 {
     RUN(test_rows_become_records);
     RUN(test_rows_become_messages);
+    RUN(test_a_choice_writes_one_child);
+    RUN(test_rows_become_json);
     RUN(test_a_full_column_keeps_the_records_before);
     RUN(test_hostile_arrays_are_refused);
     RUN(test_a_list_with_too_many_items_is_refused);

@@ -69,6 +69,11 @@ OUTPUT = {
         "{'sensor': 'sensor 0', 'degrees': 0.0, 'place': 'unknown'}",
         "refused: row 0, field sensor: the schema doesn't allow null here",
     ],
+    "produce_protobuf_columns.py": [
+        "2 messages queued",
+        "refused: sensr: the message has no such field",
+        "('a', 21.5, {'city': 'Bern'})",
+    ],
     "permissions.py": [
         "made: User:shop WRITE orders-",
         "made: User:billing READ billing",

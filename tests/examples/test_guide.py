@@ -82,6 +82,7 @@ def run_snippets(page: str, names: dict[str, Any]) -> int:
 @pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson (libsimdjson-dev)")
 def test_the_snippet_about_json_columns_runs() -> None:
     assert run_snippets("json-columns.md", {}) == 1
+    assert run_snippets("produce-json-columns.md", {}) == 1
 
 
 def test_the_snippet_about_the_mock_registry_runs() -> None:

@@ -154,7 +154,7 @@ def build_alone(name: str, tools: Toolchain) -> Path:
     cflags, ldflags, cxx_flags = codec_flags(without)
     folders = [ROOT / "csrc" / part for part in ("base", "records", "codecs")]
     sources = sorted(path for folder in folders for path in folder.glob("*.c"))
-    cxx_sources = [ROOT / "csrc" / "codecs" / "json_tokens.cpp"] if cxx_flags else []
+    cxx_sources = sorted((ROOT / "csrc" / "codecs").glob("*.cpp")) if cxx_flags else []
     included = ROOT / "csrc" / "net" / "proxy.c"  # included by one target
     drivers = [] if tools.driver is None else [tools.driver]
     headers = [*ROOT.glob("csrc/*/*.h"), included, *HERE.glob("*.h"), *drivers]

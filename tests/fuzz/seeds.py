@@ -16,7 +16,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from google.protobuf import duration_pb2, timestamp_pb2, type_pb2, wrappers_pb2  # noqa: E402
+from google.protobuf import (  # noqa: E402
+    duration_pb2,
+    struct_pb2,
+    timestamp_pb2,
+    type_pb2,
+    wrappers_pb2,
+)
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field  # noqa: E402
 from google.protobuf.descriptor_pb2 import FileDescriptorProto  # noqa: E402
 from google.protobuf.descriptor_pool import DescriptorPool  # noqa: E402
@@ -324,6 +330,11 @@ def column(format: str, *children: object, values: object = None) -> object:
     return format, "", 2, children, values, None
 
 
+def rename(column: Any, name: str) -> object:
+    """Return a column with another name."""
+    return column[0], name, *column[2:]
+
+
 # name: types, the columns for them
 AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
     "numbers": (
@@ -347,6 +358,10 @@ AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
     "unions": (
         [["null", "int", "string"], ["int", "string"]],
         [column("+ud:0,1", column("i"), column("u")), column("+us:2,1", column("u"), column("i"))],
+    ),
+    "choice": (
+        [["null", "int", "string"]],
+        [column("+s", rename(column("i"), "int"), rename(column("u"), "string"))],
     ),
     "nulls": ([{"type": "array", "items": "null"}], [column("+l", column("n"))]),
     "logical": (
@@ -383,14 +398,16 @@ PROTOBUF_FIELDS = [
     ("left", 5, "", column("i")),
     ("right", 12, "", column("vz")),
     ("wrapped", 11, ".google.protobuf.Int64Value", column("l")),
+    ("json", 11, ".google.protobuf.Value", column("u")),
 ]
+JSON_VALUE = b'[1,{"a":"\\u0041"},-2.5e1,null,true]'
 
 
 def protobuf_message() -> Any:
     """Return the descriptor of a message with these fields and a oneof."""
     file = FileDescriptorProto(name="seeds.proto", syntax="proto3")
     pool = DescriptorPool()
-    for module in (timestamp_pb2, duration_pb2, wrappers_pb2):
+    for module in (timestamp_pb2, duration_pb2, wrappers_pb2, struct_pb2):
         pool.AddSerializedFile(module.DESCRIPTOR.serialized_pb)
         file.dependency.append(module.DESCRIPTOR.name)
     file.enum_type.add(name="Kind").value.add(name="A", number=0)
@@ -408,7 +425,8 @@ def protobuf_message() -> Any:
 
 def array_bytes(node: ArrowType, length: int) -> bytes:
     """Return an array in the form of fuzz_encode.c: every item is valid and of some value."""
-    validity = b"\0" if node.name == "right" else b"\xff"  # of a oneof, only "left" is set
+    # Of a oneof only "left" is set, of a union's struct only "int".
+    validity = b"\0" if node.name in ("right", "string") else b"\xff"
     head = bytes([length, 0, 255]) + validity * ((length + 7) // 8)
     children = (node.values,) if node.values is not None else node.children
     kind, width = node.kind, node.width
@@ -425,6 +443,9 @@ def array_bytes(node: ArrowType, length: int) -> bytes:
         "sparse_union": bytes([1] * length),
         "dictionary": bytes(length),
     }
+    if node.name == "json":
+        text = JSON_VALUE.ljust(128)
+        own["bytes32"] = text + bytes([0, len(JSON_VALUE)] + [0] * (length - 1))
     parts = [array_bytes(child, items) for child in children]
     return head + own.get(kind or "", b"") + b"".join(parts)
 

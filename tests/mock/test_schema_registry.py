@@ -100,6 +100,17 @@ def test_metadata_of_the_latest_version_is_inherited_and_found(rest: Rest) -> No
     assert rest("POST", "/subjects/a", {"schema": ONE}).body["version"] == 1
 
 
+def test_empty_lists_and_nulls_of_rules_mean_nothing(rest: Rest) -> None:
+    rule = {"name": "r", "kind": "CONDITION", "type": "CEL", "expr": "true"}
+    body = {"schema": ONE, "ruleSet": {"domainRules": [rule]}}
+    registered = rest("POST", "/subjects/a/versions", body).body
+    rules = {"migrationRules": [], "domainRules": [{**rule, "doc": None}], "encodingRules": None}
+    found = rest("POST", "/subjects/a", {**body, "ruleSet": rules}).body
+    assert (found["version"], found["guid"]) == (1, registered["guid"])
+    other = {"domainRules": [{**rule, "expr": "false"}]}
+    assert rest.error("POST", "/subjects/a", {**body, "ruleSet": other}) == 40403
+
+
 @pytest.mark.parametrize(
     ("method", "path", "code"),
     [

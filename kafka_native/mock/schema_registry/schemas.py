@@ -47,9 +47,8 @@ class Schema:
     @property
     def key(self) -> str:
         """The identity: schemas with the same key have the same id."""
-        return json.dumps(
-            [self.text, self.type, self.references, self.metadata, self.rule_set], sort_keys=True
-        )
+        extras = _without_empty(self.metadata), _without_empty(self.rule_set)
+        return json.dumps([self.text, self.type, self.references, *extras], sort_keys=True)
 
     @property
     def guid(self) -> str:
@@ -60,6 +59,16 @@ class Schema:
     def without_rules(self) -> Schema:
         """Return the same schema without metadata and rules."""
         return replace(self, metadata=None, rule_set=None)
+
+
+def _without_empty(document: Any) -> Any:
+    """Return a document without nulls, empty lists and empty objects, which mean nothing."""
+    if isinstance(document, dict):
+        made = {key: _without_empty(value) for key, value in document.items()}
+        return {key: value for key, value in made.items() if value not in (None, [], {})} or None
+    if isinstance(document, list):
+        return [_without_empty(each) for each in document]
+    return document
 
 
 @dataclass
