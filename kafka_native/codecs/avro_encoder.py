@@ -14,7 +14,7 @@ from kafka_native.codecs.avro_decoder import Schema
 from kafka_native.codecs.avro_resolution import encode_default
 from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, parse_schema
 from kafka_native.codecs.column_encoder import ColumnEncoder
-from kafka_native.codecs.encode_compiler import EncodeCompiler
+from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
