@@ -21,9 +21,7 @@ struct run { /* one record */
     const struct kn_avro_program *program;
     struct kn_builder *builder;
     const uint8_t *end; /* of the record, or of a default's constant */
-    int32_t status;
-    const char *text;
-    const uint8_t *failed_at;
+    struct kn_wire_problem problem;
     int32_t frame_count;
     int64_t empty_items_left;
     int64_t expansion_bytes;
@@ -32,26 +30,19 @@ struct run { /* one record */
 
 /* --- problems --- */
 
-static __attribute__((noinline, cold)) const uint8_t *fail(struct run *run, int status,
-                                                           const char *text, const uint8_t *at)
+static const uint8_t *fail(struct run *run, int status, const char *text, const uint8_t *at)
 {
-    run->status = status;
-    run->text = text;
-    run->failed_at = at;
-    return NULL;
+    return kn_wire_fail(&run->problem, status, text, at);
 }
 
-static __attribute__((noinline, cold)) const uint8_t *cut_off(struct run *run, const uint8_t *at)
+static const uint8_t *cut_off(struct run *run, const uint8_t *at)
 {
-    return fail(run, KN_ERR_TRUNCATED, "the record ends too early", at);
+    return kn_wire_cut_off(&run->problem, at);
 }
 
-static __attribute__((noinline, cold)) const uint8_t *no_room(struct run *run, int status,
-                                                              const uint8_t *at)
+static const uint8_t *no_room(struct run *run, int status, const uint8_t *at)
 {
-    return fail(run, status,
-                status == KN_ERR_FULL ? "a column has no more room" : "there is not enough memory",
-                at);
+    return kn_wire_no_room(&run->problem, status, at);
 }
 
 /* A number that doesn't end, or that has too many bits. */
@@ -460,14 +451,13 @@ int kn_avro_decode(const struct kn_avro_program *program, struct kn_builder *bui
     run.program = program;
     run.builder = builder;
     run.end = start + size_bytes;
-    run.status = KN_OK;
     run.frame_count = 0;
     run.empty_items_left = KN_AVRO_EMPTY_ITEMS_MAX;
     run.expansion_bytes = kn_builder_expansion(builder, size_bytes);
     int status = kn_builder_reserve(builder, 0, 1);
     if (__builtin_expect(status != KN_OK, 0)) {
         no_room(&run, status, start);
-        *problem = (struct kn_decode_problem){0, 0, run.text};
+        *problem = (struct kn_decode_problem){0, 0, run.problem.text};
         return status;
     }
     const struct kn_avro_op *failed = execute(&run, start);
@@ -476,12 +466,13 @@ int kn_avro_decode(const struct kn_avro_program *program, struct kn_builder *bui
         return KN_OK;
     }
     /* A default isn't in the record: the position is where the outermost one began. */
-    const uint8_t *at = run.failed_at;
+    const uint8_t *at = run.problem.at;
     for (int32_t i = run.frame_count; i-- > 0;)
         if (run.frames[i].at) at = run.frames[i].at;
-    *problem = (struct kn_decode_problem){(int32_t)(failed - program->ops), at - start, run.text};
+    *problem = (struct kn_decode_problem){(int32_t)(failed - program->ops), at - start,
+                                          run.problem.text};
     kn_builder_truncate(builder, row_count);
-    return run.status;
+    return run.problem.status;
 }
 
 static int decode(const void *program, struct kn_builder *builder, const uint8_t *data,

@@ -1,4 +1,6 @@
-/* The reason why a record doesn't decode. */
+/* The reason why a record doesn't decode, and the functions that decoders report it with.
+ *
+ * Thread: any; no state. */
 #ifndef KN_CODECS_DECODE_PROBLEM_H
 #define KN_CODECS_DECODE_PROBLEM_H
 
@@ -9,5 +11,20 @@ struct kn_decode_problem {
     int64_t position;    /* of the record's bytes; in a default value: where the default began */
     const char *text;    /* a static English phrase */
 };
+
+/* The same within a decoder, which knows the instruction only later. */
+struct kn_wire_problem {
+    int status;
+    const char *text; /* a static English phrase */
+    const uint8_t *at;
+};
+
+/* These fill in a problem, and return NULL. */
+const uint8_t *kn_wire_fail(struct kn_wire_problem *problem, int status, const char *text,
+                            const uint8_t *at);
+/* The record ends too early. */
+const uint8_t *kn_wire_cut_off(struct kn_wire_problem *problem, const uint8_t *at);
+/* A column can't grow: `status` is KN_ERR_FULL or KN_ERR_NOMEM. */
+const uint8_t *kn_wire_no_room(struct kn_wire_problem *problem, int status, const uint8_t *at);
 
 #endif

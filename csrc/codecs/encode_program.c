@@ -2,10 +2,9 @@
 #include "codecs/encode_program.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "base/copy.h"
 #include "codecs/json_output.h"
+#include "codecs/limbs.h"
 #include "codecs/protobuf_json.h"
 #include "codecs/shortest_number.h"
 
@@ -83,7 +82,7 @@ static bool check_decimal(const struct kn_encode_program *program,
     if (!kn_program_has_entries(&program->data, op->arg, 1, KN_ENCODE_DECIMAL_ENTRIES)) return 0;
     const int32_t *entry = program->data.table + op->arg;
     return entry[1] >= -KN_ENCODE_DECIMAL_POWER_MAX && entry[1] <= KN_ENCODE_DECIMAL_POWER_MAX &&
-           kn_program_has_constant(&program->data, entry[3], KN_ENCODE_DECIMAL_BYTES_MAX);
+           kn_program_has_constant(&program->data, entry[3], KN_LIMBS_BYTES);
 }
 
 static bool check_json(const struct check *check, const struct kn_encode_op *op)

@@ -34,10 +34,8 @@ struct run { /* one record */
     struct scratch *scratch;
     const uint8_t *text;
     const uint8_t *end;
-    int status;
-    const char *problem;
     int32_t failed_node;
-    const uint8_t *failed_at;
+    struct kn_wire_problem problem;
     int64_t expansion_bytes;
 };
 
@@ -64,10 +62,8 @@ static __attribute__((noinline, cold)) const uint32_t *fail(struct run *run, int
                                                             int status, const char *problem,
                                                             const uint8_t *at)
 {
-    run->status = status;
-    run->problem = problem;
     run->failed_node = node;
-    run->failed_at = at < run->end ? at : run->end;
+    kn_wire_fail(&run->problem, status, problem, at < run->end ? at : run->end);
     return NULL;
 }
 
@@ -115,9 +111,10 @@ static __attribute__((noinline, cold)) const uint32_t *wrong_type(struct run *ru
 static __attribute__((noinline, cold)) const uint32_t *no_room(struct run *run, int32_t node,
                                                                int status, const uint32_t *at)
 {
-    return fail(run, node, status,
-                status == KN_ERR_FULL ? "a column has no more room" : "there is not enough memory",
-                run->text + *at);
+    const uint8_t *text = run->text + *at;
+    run->failed_node = node;
+    kn_wire_no_room(&run->problem, status, text < run->end ? text : run->end);
+    return NULL;
 }
 
 /* --- tokens --- */
@@ -761,11 +758,11 @@ static const uint32_t *decode_text(struct run *run, const uint8_t *data, int64_t
         return fail(run, 0, KN_ERR_TOO_LARGE, "the record is too large", data);
     int status = kn_builder_reserve(run->builder, 0, 1);
     if (status == KN_OK) status = load(run, data, size_bytes);
-    if (__builtin_expect(status != KN_OK, 0))
-        return fail(run, 0, status,
-                    status == KN_ERR_FULL ? "a column has no more room"
-                                          : "there is not enough memory",
-                    data);
+    if (__builtin_expect(status != KN_OK, 0)) {
+        run->failed_node = 0;
+        kn_wire_no_room(&run->problem, status, data);
+        return NULL;
+    }
     status = kn_json_tokenize(run->scratch->tokenizer, run->text, size_bytes, &tokens);
     if (__builtin_expect(status != KN_OK, 0)) return explain(run, status);
     const uint32_t *at = put_value(run, 0, tokens.starts);
@@ -783,8 +780,8 @@ int kn_json_decode(const struct kn_json_program *program, struct kn_builder *bui
     run.expansion_bytes = kn_builder_expansion(builder, size_bytes);
     bool is_decoded = decode_text(&run, data, size_bytes);
     if (__builtin_expect(!is_decoded, 0)) {
-        *problem = (struct kn_decode_problem){run.failed_node, run.failed_at - run.text,
-                                              run.problem};
+        *problem = (struct kn_decode_problem){run.failed_node, run.problem.at - run.text,
+                                              run.problem.text};
         kn_builder_truncate(builder, row_count);
     }
     struct scratch *scratch = builder->scratch;
@@ -792,7 +789,7 @@ int kn_json_decode(const struct kn_json_program *program, struct kn_builder *bui
         builder->scratch = NULL;
         scratch_free(scratch);
     }
-    if (__builtin_expect(!is_decoded, 0)) return run.status;
+    if (__builtin_expect(!is_decoded, 0)) return run.problem.status;
     builder->expansion_left_bytes = run.expansion_bytes;
     return KN_OK;
 }

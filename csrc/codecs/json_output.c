@@ -93,10 +93,10 @@ uint8_t *kn_json_float_put(uint8_t *to, float value)
 }
 
 /* Writes the digits of a number from its limbs. Returns how many. */
-static int64_t put_limbs(uint8_t *to, uint32_t size[KN_JSON_DECIMAL_LIMBS])
+static int64_t put_limbs(uint8_t *to, uint32_t size[KN_LIMBS])
 {
     uint32_t chunks[CHUNKS_MAX];
-    int top = KN_JSON_DECIMAL_LIMBS, count = 0;
+    int top = KN_LIMBS, count = 0;
     for (;;) {
         while (top && !size[top - 1]) top--;
         if (top <= 2) break;
@@ -113,8 +113,7 @@ static int64_t put_limbs(uint8_t *to, uint32_t size[KN_JSON_DECIMAL_LIMBS])
     return end - to;
 }
 
-uint8_t *kn_json_decimal_put(uint8_t *to, uint32_t size[KN_JSON_DECIMAL_LIMBS], bool is_negative,
-                             int32_t scale)
+uint8_t *kn_json_decimal_put(uint8_t *to, uint32_t size[KN_LIMBS], bool is_negative, int32_t scale)
 {
     uint8_t digits[CHUNKS_MAX * LIMB_DIGITS + UINT_DIGITS_MAX];
     int64_t count = put_limbs(digits, size), whole = count - scale;

@@ -7,12 +7,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include "codecs/limbs.h"
 
 /* Of a number, date, time or timestamp. There must be room for as many. */
 #define KN_JSON_SHORT_MAX_BYTES 32
 #define KN_JSON_UUID_BYTES 38
 #define KN_JSON_ESCAPE_MAX_BYTES 6 /* of one byte, as in \u001f */
-#define KN_JSON_DECIMAL_LIMBS 8
 #define KN_JSON_DECIMAL_SCALE_MAX 76
 #define KN_JSON_DECIMAL_MAX_BYTES 160 /* a sign, 77 digits, a point or 76 zeros */
 
@@ -26,8 +26,7 @@ uint8_t *kn_json_double_put(uint8_t *to, double value);
 uint8_t *kn_json_float_put(uint8_t *to, float value);
 /* `size` is the absolute value in limbs from the lowest one; the call uses it up. `scale` digits are
  * behind the point; it is at most KN_JSON_DECIMAL_SCALE_MAX, and at least the opposite. */
-uint8_t *kn_json_decimal_put(uint8_t *to, uint32_t size[KN_JSON_DECIMAL_LIMBS], bool is_negative,
-                             int32_t scale);
+uint8_t *kn_json_decimal_put(uint8_t *to, uint32_t size[KN_LIMBS], bool is_negative, int32_t scale);
 
 /* --- dates and times, in ISO 8601 --- */
 

@@ -62,16 +62,6 @@ static bool is_good(const struct kn_layout *layout, const struct kn_json_rule *r
     }
 }
 
-/* Returns the memory that one more item in the group of a node takes. */
-static int32_t group_output_bytes(const struct kn_node *nodes, int32_t node)
-{
-    int64_t sum = 0;
-    for (int32_t i = node; i < nodes[node].end;
-         i = nodes[i].kind == KN_NODE_LIST ? nodes[i].end : i + 1)
-        sum += nodes[i].kind == KN_NODE_FIXED ? nodes[i].width_bytes + 1 : 5;
-    return sum < INT32_MAX ? (int32_t)sum : INT32_MAX;
-}
-
 /* --- names --- */
 
 static uint64_t hash(const uint8_t *text, int64_t size_bytes)
@@ -196,7 +186,7 @@ static int fill(struct kn_json_program *program, const struct kn_json_rule *rule
         *rule = (struct kn_json_rule){
             .code = rules[i].code, .arg = rules[i].arg, .scale = rules[i].scale};
         if (layout->nodes[i].kind == KN_NODE_LIST)
-            rule->item_output_bytes = group_output_bytes(layout->nodes, i + 1);
+            rule->item_output_bytes = (int32_t)kn_layout_group_bytes(layout, i + 1);
         if ((rule->code == KN_JSON_STRUCT || rule->code == KN_JSON_ENUM) && !add_names(&naming, i))
             return KN_ERR_INVALID;
     }

@@ -148,6 +148,16 @@ static bool node_is_equal(const struct kn_node *node, const struct kn_node *othe
            !memcmp(node->value_bytes, other->value_bytes, (size_t)node->value_offsets[count]);
 }
 
+int64_t kn_layout_group_bytes(const struct kn_layout *layout, int32_t node)
+{
+    const struct kn_node *nodes = layout->nodes;
+    int64_t size = 0;
+    for (int32_t i = node; i < nodes[node].end;
+         i = nodes[i].kind == KN_NODE_LIST ? nodes[i].end : i + 1)
+        size += nodes[i].kind == KN_NODE_FIXED ? nodes[i].width_bytes + 1 : 5;
+    return size < INT32_MAX ? size : INT32_MAX;
+}
+
 bool kn_layout_is_equal(const struct kn_layout *layout, const struct kn_layout *other)
 {
     if (layout->node_count != other->node_count) return 0;

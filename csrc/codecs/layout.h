@@ -60,6 +60,9 @@ void kn_layout_unref(struct kn_layout *layout); /* NULL is allowed */
 long kn_layout_live(void);
 /* Returns whether builders of one layout may be filled by programs of the other. */
 bool kn_layout_is_equal(const struct kn_layout *layout, const struct kn_layout *other);
+/* Returns the memory of one item of the group that begins with a node (see builder.h), without
+ * copied bytes; at most INT32_MAX. Not for layouts with unions. */
+int64_t kn_layout_group_bytes(const struct kn_layout *layout, int32_t node);
 /* KN_OK, or KN_ERR_NOMEM; then *out is released. */
 int kn_layout_export(struct kn_layout *layout, struct ArrowSchema *out);
 /* The same for one node. A field of the first node may be null, as for kn_builder_export_field(). */

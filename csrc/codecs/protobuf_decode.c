@@ -57,12 +57,9 @@ static const uint8_t *cut_off(struct run *run, const uint8_t *at)
     return kn_wire_cut_off(&run->problem, at);
 }
 
-static __attribute__((noinline, cold)) const uint8_t *no_room(struct run *run, int status,
-                                                              const uint8_t *at)
+static const uint8_t *no_room(struct run *run, int status, const uint8_t *at)
 {
-    return fail(run, status,
-                status == KN_ERR_FULL ? "a column has no more room" : "there is not enough memory",
-                at);
+    return kn_wire_no_room(&run->problem, status, at);
 }
 
 /* Returns whether the record may expand by so many bytes. */

@@ -44,16 +44,6 @@ static bool is_message(int32_t code)
     return code == KN_PROTOBUF_MESSAGE || code == KN_PROTOBUF_GROUP;
 }
 
-/* Returns the memory of one item of the group that begins with a node. */
-static int64_t group_bytes(const struct kn_node *nodes, int32_t node)
-{
-    int64_t size = 0;
-    for (int32_t i = node; i < nodes[node].end;
-         i = nodes[i].kind == KN_NODE_LIST ? nodes[i].end : i + 1)
-        size += nodes[i].kind == KN_NODE_FIXED ? nodes[i].width_bytes + 1 : 5;
-    return size;
-}
-
 static bool is_plain(const struct kn_protobuf_op *op)
 {
     if (op->shape != KN_PROTOBUF_SINGULAR || op->oneof >= 0) return 0;
@@ -209,7 +199,7 @@ static bool check_op(struct check *check, struct kn_protobuf_op *op, int32_t mes
         op->map = check->program->map_count++;
     }
     if (op->missing == KN_PROTOBUF_CONSTANT) inner_bytes += op->constant_bytes;
-    int64_t item_bytes = group_bytes(check->nodes, column_of(op)) + inner_bytes;
+    int64_t item_bytes = kn_layout_group_bytes(check->program->layout, column_of(op)) + inner_bytes;
     op->item_output_bytes = item_bytes < INT32_MAX ? item_bytes : INT32_MAX;
     if (op->shape == KN_PROTOBUF_SINGULAR) *output_bytes += inner_bytes;
     return 1;

@@ -8,19 +8,6 @@
 #define VARINT_MAX_BYTES 10
 #define TAG_MAX_BYTES 5
 
-__attribute__((cold)) const uint8_t *kn_wire_fail(struct kn_wire_problem *problem, int status,
-                                                  const char *text, const uint8_t *at)
-{
-    *problem = (struct kn_wire_problem){status, text, at};
-    return NULL;
-}
-
-__attribute__((cold)) const uint8_t *kn_wire_cut_off(struct kn_wire_problem *problem,
-                                                     const uint8_t *at)
-{
-    return kn_wire_fail(problem, KN_ERR_TRUNCATED, "the record ends too early", at);
-}
-
 /* Bits beyond 64 are ignored, as by all of Protobuf's own decoders. */
 const uint8_t *kn_wire_long_varint(struct kn_wire_problem *problem, const uint8_t *at,
                                    const uint8_t *end, uint64_t *value)

@@ -7,7 +7,7 @@
 #ifndef KN_CODECS_PROTOBUF_WIRE_H
 #define KN_CODECS_PROTOBUF_WIRE_H
 
-#include <stdint.h>
+#include "codecs/decode_problem.h"
 
 #define KN_WIRE_GROUPS_MAX 100                          /* unknown groups in each other */
 #define KN_WIRE_TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
@@ -23,15 +23,6 @@ enum kn_wire_type {
     KN_WIRE_FIXED32,
 };
 
-struct kn_wire_problem {
-    int status;
-    const char *text; /* a static English phrase */
-    const uint8_t *at;
-};
-
-const uint8_t *kn_wire_fail(struct kn_wire_problem *problem, int status, const char *text,
-                            const uint8_t *at);
-const uint8_t *kn_wire_cut_off(struct kn_wire_problem *problem, const uint8_t *at);
 /* Skips a value that isn't a group. */
 const uint8_t *kn_wire_skip_value(struct kn_wire_problem *problem, uint32_t tag, const uint8_t *at,
                                   const uint8_t *end);

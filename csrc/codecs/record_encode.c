@@ -9,12 +9,11 @@
 #include "base/utf8.h"
 #include "base/varint.h"
 #include "codecs/json_output.h"
+#include "codecs/limbs.h"
 #include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
 
 #define UUID_TEXT_BYTES 36
-#define LIMBS 8
-#define LIMB_POWER_MAX 9        /* 10^9 fits a limb */
 #define ESCAPED_PART_BYTES 1024 /* of text, for which room is made at once */
 
 struct frame { /* a body that has set the index */
@@ -376,95 +375,18 @@ static uint8_t *put_duration(struct run *run, const struct kn_encode_op *op, int
 
 /* --- decimals --- */
 
-/* Loads a number as its size, in limbs from the lowest one, and its sign. */
-static bool load_size(const uint8_t *at, int32_t width, bool is_signed, uint32_t size[LIMBS])
-{
-    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
-    put_little(little, at, width);
-    bool is_negative = is_signed && little[width - 1] & 0x80;
-    memset(little + width, is_negative ? 0xff : 0, sizeof little - (size_t)width);
-    for (int i = 0; i < LIMBS; i++)
-        size[i] = little[4 * i] | (uint32_t)little[4 * i + 1] << 8 |
-                  (uint32_t)little[4 * i + 2] << 16 | (uint32_t)little[4 * i + 3] << 24;
-    uint64_t carry = 1;
-    for (int i = 0; i < LIMBS && is_negative; i++) {
-        carry += (uint32_t)~size[i];
-        size[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-    return is_negative;
-}
-
-static uint32_t power_of_ten(int32_t exponent)
-{
-    uint32_t power = 1;
-    while (exponent-- > 0) power *= 10;
-    return power;
-}
-
-/* Multiplies by a power of ten. Returns whether the result is exact and has room. */
-static bool scale(uint32_t size[LIMBS], int32_t power)
-{
-    while (power) {
-        int32_t step = power > 0 ? power : -power;
-        if (step > LIMB_POWER_MAX) step = LIMB_POWER_MAX;
-        uint32_t factor = power_of_ten(step);
-        uint64_t carry = 0;
-        for (int i = 0; i < LIMBS; i++) {
-            if (power > 0) {
-                carry += (uint64_t)size[i] * factor;
-                size[i] = (uint32_t)carry;
-                carry >>= 32;
-            } else {
-                carry = carry << 32 | size[LIMBS - 1 - i];
-                size[LIMBS - 1 - i] = (uint32_t)(carry / factor);
-                carry %= factor;
-            }
-        }
-        if (carry) return 0;
-        power += power > 0 ? -step : step;
-    }
-    return 1;
-}
-
-static bool is_below(const uint32_t size[LIMBS], const uint8_t *limit)
-{
-    for (int i = LIMBS - 1; i >= 0; i--) {
-        uint32_t limb = limit[4 * i] | (uint32_t)limit[4 * i + 1] << 8 |
-                        (uint32_t)limit[4 * i + 2] << 16 | (uint32_t)limit[4 * i + 3] << 24;
-        if (size[i] != limb) return size[i] < limb;
-    }
-    return 0;
-}
-
-/* Writes the two's complement of a number, the lowest byte first. Returns how many bytes it needs. */
-static int32_t complement(const uint32_t size[LIMBS], bool is_negative,
-                          uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX])
-{
-    uint64_t carry = is_negative;
-    for (int i = 0; i < LIMBS; i++) {
-        carry += is_negative ? (uint32_t)~size[i] : size[i];
-        for (int k = 0; k < 4; k++) little[4 * i + k] = (uint8_t)(carry >> (8 * k));
-        carry >>= 32;
-    }
-    int32_t count = KN_ENCODE_DECIMAL_BYTES_MAX;
-    uint8_t sign = little[count - 1] & 0x80 ? 0xff : 0;
-    while (count > 1 && little[count - 1] == sign && !((little[count - 2] ^ sign) & 0x80)) count--;
-    return count;
-}
-
 /* Loads a decimal in the schema's scale. Returns whether it fits. */
 static bool load_decimal(struct run *run, const struct kn_encode_op *op, int64_t index,
-                         uint32_t size[LIMBS], bool *is_negative)
+                         uint32_t size[KN_LIMBS], bool *is_negative)
 {
     const int32_t *entry = run->program->data.table + op->arg;
     int32_t width = run->columns->type->nodes[op->node].width;
-    *is_negative = load_size(run->columns->columns[op->node].items + index * width, width, entry[0],
-                             size);
-    if (!scale(size, entry[1]))
+    *is_negative = kn_limbs_load(size, run->columns->columns[op->node].items + index * width, width,
+                                 entry[0]);
+    if (!kn_limbs_scale(size, entry[1]))
         return refuse(run, entry[1] < 0 ? "the schema's scale has too few digits for the decimal"
                                         : "a decimal has too many digits");
-    return is_below(size, run->program->data.constants + entry[3]) ||
+    return kn_limbs_are_below(size, run->program->data.constants + entry[3]) ||
            refuse(run, "a decimal has too many digits");
 }
 
@@ -472,24 +394,23 @@ static uint8_t *put_decimal(struct run *run, const struct kn_encode_op *op, int6
                             uint8_t *to)
 {
     int32_t wanted = run->program->data.table[op->arg + 2];
-    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX];
-    uint32_t size[LIMBS];
+    uint8_t little[KN_LIMBS_BYTES];
+    uint32_t size[KN_LIMBS];
     bool is_negative;
 
     if (!load_decimal(run, op, index, size, &is_negative)) return NULL;
-    int32_t count = complement(size, is_negative, little);
+    int32_t count = kn_limbs_to_little(size, is_negative, little);
     if (wanted < 0) {
         /* 1 + 32 bytes: one more than the slack */
-        if (!(to = reserve(run, to, KN_ENCODE_DECIMAL_BYTES_MAX + 1))) return NULL;
+        if (!(to = reserve(run, to, KN_LIMBS_BYTES + 1))) return NULL;
         to = kn_varint_put(to, count);
         wanted = count;
     } else if (count > wanted) {
         return refuse(run, "a decimal has too many digits for the fixed");
     }
     if (!(to = reserve(run, to, wanted))) return NULL;
-    uint8_t sign = little[KN_ENCODE_DECIMAL_BYTES_MAX - 1] & 0x80 ? 0xff : 0;
-    for (int32_t i = 0; i < wanted; i++)
-        to[wanted - 1 - i] = i < KN_ENCODE_DECIMAL_BYTES_MAX ? little[i] : sign;
+    uint8_t sign = little[KN_LIMBS_BYTES - 1] & 0x80 ? 0xff : 0;
+    for (int32_t i = 0; i < wanted; i++) to[wanted - 1 - i] = i < KN_LIMBS_BYTES ? little[i] : sign;
     return to + wanted;
 }
 
@@ -589,14 +510,14 @@ static uint8_t *put_json_decimal(struct run *run, const struct kn_encode_op *op,
                                  uint8_t *to)
 {
     int32_t digits = run->program->data.table[op->arg + 2];
-    uint8_t little[KN_ENCODE_DECIMAL_BYTES_MAX], big[KN_ENCODE_DECIMAL_BYTES_MAX];
-    uint32_t size[LIMBS];
+    uint8_t little[KN_LIMBS_BYTES], big[KN_LIMBS_BYTES];
+    uint32_t size[KN_LIMBS];
     bool is_negative;
 
     if (!load_decimal(run, op, index, size, &is_negative)) return NULL;
     if (!(to = reserve(run, to, KN_JSON_DECIMAL_MAX_BYTES + 2))) return NULL;
     if (op->count == KN_ENCODE_DECIMAL_BASE64) {
-        int32_t count = complement(size, is_negative, little);
+        int32_t count = kn_limbs_to_little(size, is_negative, little);
         for (int32_t i = 0; i < count; i++) big[i] = little[count - 1 - i];
         return kn_json_base64_put(to, big, count);
     }

@@ -12,10 +12,10 @@
 #endif
 
 #include "base/endian.h"
+#include "codecs/limbs.h"
 #include "codecs/powers_of_five.h"
 
 #define EXPONENT_MAX 1000000000
-#define LIMBS 8 /* of 32 bits: a decimal of 256 bits */
 
 static const char OUT_OF_RANGE[] = "a number is beyond the range of its column";
 static const char HAS_FRACTION[] = "a number has a fraction, but its column has integers";
@@ -191,68 +191,43 @@ const char *kn_number_to_double(const struct kn_number *number, const uint8_t *t
     return isinf(*value) ? OUT_OF_RANGE : NULL;
 }
 
-/* number = number * factor + more */
-static void multiply(uint32_t *number, uint32_t factor, uint32_t more)
-{
-    uint64_t carry = more;
-    for (int i = 0; i < LIMBS; i++) {
-        carry += (uint64_t)number[i] * factor;
-        number[i] = (uint32_t)carry;
-        carry >>= 32;
-    }
-}
-
-/* Stores a number of 16 or 32 bytes in this machine's order. */
-static void store_decimal(const uint32_t *limbs, bool negative, uint8_t *value, int32_t width_bytes)
-{
-    uint32_t invert = negative ? ~UINT32_C(0) : 0;
-    uint64_t carry = negative;
-    int count = width_bytes / 4;
-    for (int i = 0; i < count; i++) {
-        carry += limbs[i] ^ invert;
-        uint32_t limb = (uint32_t)carry;
-        memcpy(value + (KN_IS_LITTLE_ENDIAN ? i : count - 1 - i) * 4, &limb, 4);
-        carry >>= 32;
-    }
-}
-
 static const char TOO_MANY_DIGITS[] = "a decimal has too many digits";
 
 const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,
                                  uint8_t *value, int32_t width_bytes)
 {
-    uint32_t limbs[LIMBS] = {0};
+    uint32_t limbs[KN_LIMBS] = {0};
     int64_t zeros = number->exponent + scale;
     if (number->digit_count) {
         if (zeros < 0) return "a decimal has too many digits behind the point";
         if (number->digit_count + zeros > precision) return TOO_MANY_DIGITS;
         for (const uint8_t *p = number->first; p <= number->last; p++)
-            if (*p != '.') multiply(limbs, 10, (uint32_t)(*p - '0'));
-        for (; zeros; zeros--) multiply(limbs, 10, 0);
+            if (*p != '.') kn_limbs_multiply(limbs, 10, (uint32_t)(*p - '0'));
+        for (; zeros; zeros--) kn_limbs_multiply(limbs, 10, 0);
     }
-    store_decimal(limbs, number->negative, value, width_bytes);
+    kn_limbs_store(limbs, number->negative, value, width_bytes);
     return NULL;
 }
 
 const char *kn_bytes_to_decimal(const uint8_t *bytes, int64_t size_bytes, int32_t precision,
                                 uint8_t *value, int32_t width_bytes)
 {
-    uint32_t limbs[LIMBS] = {0}, limit[LIMBS] = {1};
+    uint32_t limbs[KN_LIMBS] = {0}, limit[KN_LIMBS] = {1};
     uint8_t sign = size_bytes && bytes[0] & 0x80 ? 0xff : 0;
-    for (; size_bytes > LIMBS * 4; bytes++, size_bytes--)
+    for (; size_bytes > KN_LIMBS_BYTES; bytes++, size_bytes--)
         if (*bytes != sign) return TOO_MANY_DIGITS;
     if (size_bytes && ((bytes[0] ^ sign) & 0x80)) return TOO_MANY_DIGITS;
     uint32_t carry = sign & 1;
-    for (int64_t i = 0; i < LIMBS * 4; i++) { /* the absolute value */
+    for (int64_t i = 0; i < KN_LIMBS_BYTES; i++) { /* the absolute value */
         carry += (uint32_t)((i < size_bytes ? bytes[size_bytes - 1 - i] : sign) ^ sign);
         limbs[i / 4] |= (carry & 0xff) << 8 * (i % 4);
         carry >>= 8;
     }
-    for (int32_t i = 0; i < precision; i++) multiply(limit, 10, 0);
-    int top = LIMBS - 1;
+    for (int32_t i = 0; i < precision; i++) kn_limbs_multiply(limit, 10, 0);
+    int top = KN_LIMBS - 1;
     while (top && limbs[top] == limit[top]) top--;
     if (limbs[top] >= limit[top]) return TOO_MANY_DIGITS;
-    store_decimal(limbs, sign, value, width_bytes);
+    kn_limbs_store(limbs, sign, value, width_bytes);
     return NULL;
 }
 

@@ -19,6 +19,8 @@ TEXTS = {"u": "bytes32", "U": "bytes64", "vu": "views"}
 BINARIES = {"z": "bytes32", "Z": "bytes64", "vz": "views"}
 LISTS = {"+l": "list32", "+L": "list64", "+m": "list32"}
 TIMES = {"tdD": 4, "tdm": 8, "tts": 4, "ttm": 4, "ttu": 8, "ttn": 8, "tin": 16}
+TICKS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
+"""Ticks a second, by the letter of a time's unit."""
 NAMES = {
     "n": "null",
     "b": "bool",

@@ -9,19 +9,17 @@ from collections.abc import Iterable
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
 from kafka_native._native.primitives import varint_encode
-from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, TICKS, ArrowType
 from kafka_native.codecs.avro_decoder import Schema
 from kafka_native.codecs.avro_resolution import encode_default
 from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, parse_schema
 from kafka_native.codecs.column_encoder import ColumnEncoder
-from kafka_native.codecs.encode_compiler import EncodeCompiler
+from kafka_native.codecs.encode_compiler import EncodeCompiler, EncodeOp
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
 __all__ = ["AvroEncoder"]
 
-TICKS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
-"""Ticks a second, by the letter of the unit in Arrow's format."""
 UNITS = {"millis": "m", "micros": "u", "nanos": "n"}
 DAY_MS = 86_400_000
 NATURAL_KINDS = {

@@ -89,6 +89,8 @@ class Codec:
     """The format, as the registry calls it."""
     registry_framing: ClassVar[str] = "id"
     """What stands before a record that was written with a registry: a key of ``FRAMINGS``."""
+    encodes_without_schema: ClassVar[bool] = False
+    """Whether producers need neither a registry nor a schema."""
     text_format: ClassVar[str | None] = None
     """The ``format`` in which the registry returns schemas."""
 
@@ -105,8 +107,8 @@ class Codec:
             from kafka_native.schema_registry.client import SchemaRegistryClient
 
             registry = self._owned = SchemaRegistryClient({"url": registry})
-        if registry is None and schema is None:
-            raise ValueError(f"{type(self).__name__} needs a schema registry, or schema=")
+        if registry is None and schema is None and not self.encodes_without_schema:
+            raise self._needs_schema()
         if subject is not None and registry is None:
             raise ValueError("subject= needs a schema registry")
         if inspect.iscoroutinefunction(getattr(registry, "get_schema", None)):
@@ -147,6 +149,8 @@ class Codec:
         :raises SchemaLookupError: The registry doesn't return the schema.
         """
         subject = ""
+        if self._schema is None and self._registry is None:
+            raise self._needs_schema()
         if self._schema is None:
             subject = self._subject or self._subject_of(field, topics())
         found = self._readers.get((field, subject))
@@ -170,6 +174,9 @@ class Codec:
         :raises SchemaError: The schemas don't resolve.
         """
         raise NotImplementedError
+
+    def _needs_schema(self) -> ValueError:
+        return ValueError(f"{type(self).__name__} needs a schema registry, or schema=")
 
     def _subject_of(self, field: str, topics: Collection[str]) -> str:
         if len(topics) == 1:

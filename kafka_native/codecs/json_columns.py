@@ -28,6 +28,9 @@ __all__ = [
 UNITS = {"s": 0, "m": 3, "u": 6, "n": 9}
 """The power of ten of the units in a second, by the letter of Arrow's formats."""
 
+CONNECT_DATA = "org.apache.kafka.connect.data."
+"""What the titles of Kafka Connect's types begin with."""
+DECIMAL_TITLE = f"{CONNECT_DATA}Decimal"
 LISTS = {"+l", "+L", "+vl", "+vL"}
 DECIMAL_WIDTHS = ("128", "256")
 

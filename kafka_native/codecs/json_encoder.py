@@ -12,7 +12,7 @@ from typing import Any
 from kafka_native._native.codec_core import HAS_JSON, NO_JSON
 from kafka_native._native.encode_core import ENCODE_DECIMALS, ENCODE_NUMBERS, EncodeProgram
 from kafka_native.codecs import json_columns as columns
-from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, TICKS, ArrowType
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler
 from kafka_native.codecs.errors import SchemaError
@@ -22,8 +22,6 @@ from kafka_native.codecs.paths import below
 
 __all__ = ["JsonEncoder", "is_null"]
 
-TICKS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
-"""Ticks a second, by the letter of the unit in Arrow's format."""
 DAY_MS = 86_400_000
 SCALE_MAX = 76
 PRECISION_MAX = 76

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from kafka_native.codecs import json_columns as columns
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.json_columns import JsonColumn
+from kafka_native.codecs.json_columns import CONNECT_DATA, DECIMAL_TITLE, JsonColumn
 from kafka_native.codecs.paths import below
 
 __all__ = ["column_of_schema"]
@@ -32,7 +32,6 @@ CONNECT_TYPES = {
 }
 """Rule, format and width for the ``connect.type`` of a number, which Kafka Connect writes."""
 
-CONNECT_DATA = "org.apache.kafka.connect.data."
 UINT64_MAX = 2**64 - 1
 
 
@@ -336,7 +335,7 @@ def _of_connect(
     """Return the column of a value that Kafka Connect has described, or None for other ones."""
     title = schema.get("title")
     is_number = type_name in ("integer", "number")
-    if title == f"{CONNECT_DATA}Decimal" and (is_number or type_name == "string"):
+    if title == DECIMAL_TITLE and (is_number or type_name == "string"):
         return _decimal_of_connect(
             schema, "DECIMAL" if is_number else "DECIMAL_BYTES", name, nullable
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
 from kafka_native._native.primitives import uvarint_encode
-from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, ArrowType
+from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, TICKS, ArrowType
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encode_compiler import EncodeCompiler
 from kafka_native.codecs.errors import SchemaError
@@ -53,7 +53,6 @@ NAMES = (
     "sint32",
     "sint64",
 )
-TICKS = {"s": 1, "m": 1_000, "u": 1_000_000, "n": 1_000_000_000}
 GOOGLE = "google.protobuf."
 WRAPPERS = frozenset(
     f"{GOOGLE}{name}Value"

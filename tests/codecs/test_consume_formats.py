@@ -264,9 +264,11 @@ def test_another_format(topic: Topic, registry: FakeRegistry) -> None:
     for codec in (Protobuf(registry), Json(registry)):
         with topic.consumer() as consumer, pytest.raises(SchemaError, match="of type AVRO, not"):
             consumer.consume_arrow(1, 0, value=codec)
+    with pytest.raises(ValueError, match="needs a schema registry, or schema="):
+        Protobuf()
+    with topic.consumer() as consumer, pytest.raises(ValueError, match="needs a schema registry"):
+        consumer.consume_arrow(1, 0, value=Json())  # only producers need no schema
     for format in (Protobuf, Json):
-        with pytest.raises(ValueError, match="needs a schema registry, or schema="):
-            format()
         with pytest.raises(TypeError, match="not one str"):
             format(registry, fields="id")
 

@@ -93,8 +93,8 @@ static void test_floats_survive_a_reader_of_doubles(void)
 
 static const char *decimal(uint64_t high, uint64_t low, bool is_negative, int32_t scale)
 {
-    uint32_t size[KN_JSON_DECIMAL_LIMBS] = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high,
-                                            (uint32_t)(high >> 32)};
+    uint32_t size[KN_LIMBS] = {(uint32_t)low, (uint32_t)(low >> 32), (uint32_t)high,
+                               (uint32_t)(high >> 32)};
     return ended(kn_json_decimal_put(output, size, is_negative, scale));
 }
 
@@ -111,7 +111,7 @@ static void test_decimals_have_their_scale(void)
     CHECK_STR(decimal(1, 0, 0, 20), "0.18446744073709551616");
     CHECK_STR(decimal(UINT64_MAX, UINT64_MAX, 1, 10), "-34028236692093846346337460743.1768211455");
     CHECK_STR(decimal(UINT64_C(1000000000), 0, 0, 0), "18446744073709551616000000000");
-    uint32_t all[KN_JSON_DECIMAL_LIMBS];
+    uint32_t all[KN_LIMBS];
     memset(all, 0xff, sizeof all);
     CHECK_STR(ended(kn_json_decimal_put(output, all, 1, 0)),
               "-1157920892373161954235709850086879078532699846656405640394575840079131296399"
