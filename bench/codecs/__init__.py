@@ -1,4 +1,4 @@
-"""Benchmarks of typed records: how fast each library decodes them into Arrow columns.
+"""Benchmarks of typed records: how fast each library decodes them into Arrow columns, or encodes.
 
 A contestant is a function of `bench.codecs.contestants`. It runs in a process of its own, in one
 thread.
@@ -25,9 +25,13 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "json_nested": (OURS, "pyarrow", "orjson", "json"),
     "protobuf": (OURS, "protobuf"),
     "protobuf_nested": (OURS, "protobuf"),
+    "avro_encode": (OURS, "fastavro"),
+    "json_encode": (OURS, "orjson", "json"),
+    "protobuf_encode": (OURS, "protobuf"),
     "topic": (OURS, RAW, "confluent_kafka"),
 }
 NESTED = ("avro_nested", "json_nested", "protobuf_nested")
+ENCODE = ("avro_encode", "json_encode", "protobuf_encode")
 FROM_TOPIC = ("topic",)
 
 

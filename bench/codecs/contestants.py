@@ -1,7 +1,7 @@
-"""The libraries that decode records without a broker.
+"""The libraries that decode or encode records without a broker.
 
-`prepare()` returns a function that decodes the chunk of a scenario once. What a program does once,
-such as parsing a schema, isn't measured.
+`prepare()` returns a function that decodes or encodes the chunk of a scenario once. What a program
+does once, such as parsing a schema, isn't measured.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from typing import Any
 
 import pyarrow
 
-from bench.codecs import CHUNK, EVERYTHING, NESTED, OURS, PROJECTION, RAW, READER, records
+from bench.codecs import CHUNK, ENCODE, EVERYTHING, NESTED, OURS, PROJECTION, RAW, READER, records
 from kafka_native import codecs
 from kafka_native.codecs import AvroDecoder, AvroReader
 from kafka_native.mock import MockSchemaRegistry
 
 Decode = Callable[[], Any]
-DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
+FORMATS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
 FRAME = b"\0" + (1).to_bytes(4, "big")
 TOPIC = "orders"
 SUBJECT = f"{TOPIC}-value"
@@ -32,9 +32,10 @@ def missing(scenario: str, contestant: str) -> str | None:
     """Return why a contestant can't run here, or None."""
     if contestant in (EVERYTHING, RAW, READER):
         return None
-    decoder = DECODERS.get(scenario.partition("_")[0], "AvroDecoder")
+    name = FORMATS.get(scenario.partition("_")[0], "Avro")
+    name += "Encoder" if scenario in ENCODE else "Decoder"
     if contestant == OURS:
-        return None if hasattr(codecs, decoder) else f"kafka_native.codecs has no {decoder}"
+        return None if hasattr(codecs, name) else f"kafka_native.codecs has no {name}"
     module = {"protobuf": "google.protobuf"}.get(contestant, contestant)
     if importlib.util.find_spec(module) is not None:
         return None
@@ -42,8 +43,14 @@ def missing(scenario: str, contestant: str) -> str | None:
 
 
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
-    """Return a function that decodes ``count`` records, and returns a column, or the records."""
+    """Return a function that decodes ``count`` records, and returns a column, or the records.
+
+    Of an encoder: a function that returns encoded records, as a column or a list.
+    """
     nested = scenario in NESTED
+    if scenario in ENCODE:
+        table = records.table(timestamps=scenario == "avro_encode", count=count)
+        return ENCODERS[scenario, contestant](table)
     if scenario.startswith("json"):
         return JSON[contestant](records.json(nested=nested, count=count), nested=nested)
     if scenario.startswith("protobuf"):
@@ -312,3 +319,62 @@ def basket_fields(basket: Any) -> dict[str, Any]:
 
 
 PROTOBUF: dict[str, Any] = {OURS: our_protobuf, "protobuf": protobuf_messages}
+
+
+# --- the way back: the rows of a table as records ---
+
+
+def our_encoder(make: Callable[[], Any]) -> Callable[[pyarrow.Table], Decode]:
+    """Return what prepares an encoder of columns. It compiles its schema only once."""
+
+    def prepared(table: pyarrow.Table) -> Decode:
+        encoder = make()
+        return lambda: pyarrow.chunked_array(encoder.encode(table))
+
+    return prepared
+
+
+def fastavro_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    import fastavro as module
+
+    parsed = module.parse_schema(records.FLAT)
+
+    def record(row: dict[str, Any]) -> bytes:
+        file = io.BytesIO()
+        module.schemaless_writer(file, parsed, row)
+        return file.getvalue()
+
+    return lambda: [record(row) for row in table.to_pylist()]
+
+
+def orjson_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    import orjson as module
+
+    return lambda: [module.dumps(row) for row in table.to_pylist()]
+
+
+def json_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    return lambda: [encode(row).encode() for row in table.to_pylist()]
+
+
+def protobuf_encoder(table: pyarrow.Table) -> Decode:
+    """Make messages of the rows, and serialize each."""
+    class_ = records.message_class(nested=False)
+    return lambda: [class_(**row).SerializeToString() for row in table.to_pylist()]
+
+
+ENCODERS: dict[tuple[str, str], Callable[[pyarrow.Table], Decode]] = {
+    ("avro_encode", OURS): our_encoder(lambda: codecs.AvroEncoder(records.FLAT)),
+    ("avro_encode", "fastavro"): fastavro_encoder,
+    ("json_encode", OURS): our_encoder(lambda: codecs.JsonEncoder()),
+    ("json_encode", "orjson"): orjson_encoder,
+    ("json_encode", "json"): json_encoder,
+    ("protobuf_encode", OURS): our_encoder(
+        lambda: codecs.ProtobufEncoder(records.message_class(nested=False))
+    ),
+    ("protobuf_encode", "protobuf"): protobuf_encoder,
+}
