@@ -226,10 +226,10 @@ class Compiler(EncodeCompiler):
         elif code == "RAW":
             self.add("JSON_RAW", column, path)
         elif code in ("BINARY", "FIXED") and is_bytes:
-            size = wanted.width_bytes if code == "FIXED" else -1
-            if form.startswith("w:") and size not in (-1, column.width):
+            is_fixed = code == "FIXED"
+            if is_fixed and form.startswith("w:") and column.width != wanted.width_bytes:
                 raise _unfit(wanted, column, path)
-            self.add("JSON_BASE64", column, path, size)
+            self.add("JSON_BASE64", column, path, wanted.width_bytes, int(is_fixed))
         elif code == "UUID" and (form == "w:16" or form in TEXTS):
             self.add("JSON_UUID" if form in TEXTS else "JSON_UUID_TEXT", column, path)
         elif code == "ENUM" and form in TEXTS:
