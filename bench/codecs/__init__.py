@@ -1,4 +1,4 @@
-"""Benchmarks of typed records: how fast each library decodes them into columns and objects.
+"""Benchmarks of typed records: how fast each library decodes and encodes them.
 
 A contestant is a function of `bench.codecs.contestants`. It runs in a process of its own, in one
 thread.
@@ -24,6 +24,9 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "json_nested": (OURS, "pyarrow", "orjson", "json"),
     "protobuf": (OURS, "protobuf"),
     "protobuf_nested": (OURS, "protobuf"),
+    "avro_encode": (OURS, "fastavro"),
+    "json_encode": (OURS, "orjson", "json"),
+    "protobuf_encode": (OURS, "protobuf"),
     "avro_messages": (OURS, READER, "fastavro", "confluent_kafka"),
     "avro_messages_nested": (OURS, READER, "fastavro", "confluent_kafka"),
     "json_messages": (OURS, "orjson", "confluent_kafka"),
@@ -35,6 +38,7 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
 }
 NESTED = tuple(name for name in SCENARIOS if name.endswith("_nested"))
 MESSAGES = tuple(name for name in SCENARIOS if "_messages" in name)
+ENCODE = ("avro_encode", "json_encode", "protobuf_encode")
 FROM_TOPIC = ("topic", "deserializing_consumer")
 
 

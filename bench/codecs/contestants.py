@@ -1,7 +1,7 @@
-"""The libraries that decode records without a broker.
+"""The libraries that decode or encode records without a broker.
 
-`prepare()` returns a function that decodes the chunk of a scenario once. What a program does once,
-such as parsing a schema, isn't measured.
+`prepare()` returns a function that decodes or encodes the chunk of a scenario once. What a program
+does once, such as parsing a schema, isn't measured.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import pyarrow
 
 from bench.codecs import (
     CHUNK,
+    ENCODE,
     EVERYTHING,
     FROM_TOPIC,
     MESSAGES,
@@ -33,7 +34,7 @@ from kafka_native import codecs
 from kafka_native.codecs import AvroDecoder
 
 Decode = Callable[[], Any]
-DECODERS = {"json": "JsonDecoder", "protobuf": "ProtobufDecoder"}
+FORMATS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
 
 
 def missing(scenario: str, contestant: str) -> str | None:
@@ -42,9 +43,10 @@ def missing(scenario: str, contestant: str) -> str | None:
         return None
     if contestant == OURS and scenario in (*MESSAGES, *FROM_TOPIC):
         return None
-    decoder = DECODERS.get(scenario.partition("_")[0], "AvroDecoder")
+    name = FORMATS.get(scenario.partition("_")[0], "Avro")
+    name += "Encoder" if scenario in ENCODE else "Decoder"
     if contestant == OURS:
-        return None if hasattr(codecs, decoder) else f"kafka_native.codecs has no {decoder}"
+        return None if hasattr(codecs, name) else f"kafka_native.codecs has no {name}"
     module = {"protobuf": "google.protobuf"}.get(contestant, contestant)
     if importlib.util.find_spec(module) is not None:
         return None
@@ -52,10 +54,16 @@ def missing(scenario: str, contestant: str) -> str | None:
 
 
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
-    """Return a function that decodes ``count`` records, and returns a column, or the records."""
+    """Return a function that decodes ``count`` records, and returns a column, or the records.
+
+    Of an encoder: a function that returns encoded records, as a column or a list.
+    """
     nested = scenario in NESTED
     if scenario in MESSAGES:
         return messages.prepare(scenario, contestant, stack, nested=nested, count=count)
+    if scenario in ENCODE:
+        table = records.table(timestamps=scenario == "avro_encode", count=count)
+        return ENCODERS[scenario, contestant](table)
     if scenario.startswith("json"):
         return JSON[contestant](records.json(nested=nested, count=count), nested=nested)
     if scenario.startswith("protobuf"):
@@ -247,3 +255,62 @@ def basket_fields(basket: Any) -> dict[str, Any]:
 
 
 PROTOBUF: dict[str, Any] = {OURS: our_protobuf, "protobuf": protobuf_messages}
+
+
+# --- the way back: the rows of a table as records ---
+
+
+def our_encoder(make: Callable[[], Any]) -> Callable[[pyarrow.Table], Decode]:
+    """Return what prepares an encoder of columns. It compiles its schema only once."""
+
+    def prepared(table: pyarrow.Table) -> Decode:
+        encoder = make()
+        return lambda: pyarrow.chunked_array(encoder.encode(table))
+
+    return prepared
+
+
+def fastavro_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    import fastavro as module
+
+    parsed = module.parse_schema(records.FLAT)
+
+    def record(row: dict[str, Any]) -> bytes:
+        file = io.BytesIO()
+        module.schemaless_writer(file, parsed, row)
+        return file.getvalue()
+
+    return lambda: [record(row) for row in table.to_pylist()]
+
+
+def orjson_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    import orjson as module
+
+    return lambda: [module.dumps(row) for row in table.to_pylist()]
+
+
+def json_encoder(table: pyarrow.Table) -> Decode:
+    """Make dicts of the rows, and encode each."""
+    encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+    return lambda: [encode(row).encode() for row in table.to_pylist()]
+
+
+def protobuf_encoder(table: pyarrow.Table) -> Decode:
+    """Make messages of the rows, and serialize each."""
+    class_ = records.message_class(nested=False)
+    return lambda: [class_(**row).SerializeToString() for row in table.to_pylist()]
+
+
+ENCODERS: dict[tuple[str, str], Callable[[pyarrow.Table], Decode]] = {
+    ("avro_encode", OURS): our_encoder(lambda: codecs.AvroEncoder(records.FLAT)),
+    ("avro_encode", "fastavro"): fastavro_encoder,
+    ("json_encode", OURS): our_encoder(lambda: codecs.JsonEncoder()),
+    ("json_encode", "orjson"): orjson_encoder,
+    ("json_encode", "json"): json_encoder,
+    ("protobuf_encode", OURS): our_encoder(
+        lambda: codecs.ProtobufEncoder(records.message_class(nested=False))
+    ),
+    ("protobuf_encode", "protobuf"): protobuf_encoder,
+}

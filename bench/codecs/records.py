@@ -112,6 +112,15 @@ def avro(*, nested: bool, count: int = POOL) -> list[bytes]:
     return found
 
 
+def table(*, timestamps: bool, count: int = POOL) -> pyarrow.Table:
+    """Return the flat records as columns. ``timestamps``: the times aren't plain numbers."""
+    kinds = json_schema(nested=False)
+    if timestamps:
+        created = pyarrow.field("created", pyarrow.timestamp("ms", "UTC"))
+        kinds = kinds.set(kinds.get_field_index("created"), created)
+    return pyarrow.Table.from_pylist(rows(nested=False, count=count), kinds)
+
+
 # --- JSON ---
 
 

@@ -102,8 +102,8 @@ static bool check_json(const struct check *check, const struct kn_encode_op *op)
                check_number(node, op->arg);
     case KN_ENCODE_JSON_TEXT:
     case KN_ENCODE_JSON_RAW:
+    case KN_ENCODE_JSON_BASE64:
     case KN_ENCODE_JSON_UUID: return is_bytes(node);
-    case KN_ENCODE_JSON_BASE64: return is_bytes(node) && op->arg >= -1;
     case KN_ENCODE_JSON_ENUM: return is_bytes(node) && check_enum(program, op);
     case KN_ENCODE_JSON_UUID_TEXT: return node->kind == KN_NESTED_FIXED && node->width == 16;
     case KN_ENCODE_JSON_DECIMAL:

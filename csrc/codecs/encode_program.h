@@ -54,7 +54,7 @@
  * - JSON_BOOLEAN. JSON_INTEGER: `arg` as for VARINT; `count`: bits of the schema's type.
  * - JSON_MULTIPLY, JSON_DIVIDE: the signed number times or by `arg`, exactly.
  * - JSON_REAL: `arg` is an enum kn_encode_number of a real number.
- * - JSON_TEXT. JSON_BASE64: `arg` bytes, -1: any number. JSON_UUID: text. JSON_UUID_TEXT: 16 bytes.
+ * - JSON_TEXT. JSON_BASE64: with `count`, only `arg` bytes. JSON_UUID: text. JSON_UUID_TEXT: 16 bytes.
  * - JSON_ENUM: as JSON_TEXT, but only the symbols of ENUM.
  * - JSON_RAW: text that is JSON.
  * - JSON_DECIMAL: as DECIMAL, but the third entry is the scale of the text. `count` is an enum

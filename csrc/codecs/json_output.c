@@ -60,9 +60,10 @@ uint8_t *kn_json_int_put(uint8_t *to, int64_t value)
     return kn_json_uint_put(to + 1, 0 - (uint64_t)value);
 }
 
-/* Appends .0 to a number that has neither a point nor an exponent. */
+/* Appends .0 to a number that has neither a point nor an exponent. NULL: `end` is NULL. */
 static uint8_t *as_real(const uint8_t *start, uint8_t *end)
 {
+    if (!end) return NULL; /* a build without C++ */
     for (const uint8_t *p = start; p < end; p++)
         if (*p == '.' || *p == 'e') return end;
     memcpy(end, ".0", 2);

@@ -484,7 +484,7 @@ static uint8_t *put_json_bytes(struct run *run, const struct kn_encode_op *op, i
     const char *problem;
     switch (op->code) {
     case KN_ENCODE_JSON_BASE64:
-        if (op->arg >= 0 && size != op->arg)
+        if (op->count && size != op->arg)
             return refuse(run, "the value has another size than the field");
         if (!(to = reserve(run, to, kn_json_base64_bytes(size)))) return NULL;
         return kn_json_base64_put(to, from, size);

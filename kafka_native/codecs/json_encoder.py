@@ -6,7 +6,7 @@ The schema says how each value is written. Without one, the column's own type sa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_native._native.codec_core import HAS_JSON, NO_JSON
@@ -20,7 +20,7 @@ from kafka_native.codecs.json_columns import JsonColumn
 from kafka_native.codecs.json_schema import column_of_schema
 from kafka_native.codecs.paths import below
 
-__all__ = ["JsonEncoder", "is_null"]
+__all__ = ["JsonEncoder"]
 
 DAY_MS = 86_400_000
 SCALE_MAX = 76
@@ -50,7 +50,7 @@ class Compiler(EncodeCompiler):
 
     def compile(self, wanted: JsonColumn | None, column: ArrowType) -> EncodeProgram:
         """Compile a whole program. Without a schema, values have the form of the column's type."""
-        if is_null(column):
+        if _is_null(column):
             column.mark()  # every row is a null
         else:
             self._write(wanted, column, "")
@@ -64,7 +64,7 @@ class Compiler(EncodeCompiler):
         if column.is_union or not is_nullable:
             self._write(wanted, column, path)
             return
-        if is_null(column):
+        if _is_null(column):
             column.mark()
             self.add_constant(b"null", path)
             return
@@ -97,7 +97,7 @@ class Compiler(EncodeCompiler):
         """Write a union: each of its children as the schema's type."""
 
         def write(child: ArrowType) -> None:
-            if is_null(child) and wanted is not None and not wanted.nullable:
+            if _is_null(child) and wanted is not None and not wanted.nullable:
                 raise SchemaError("the schema doesn't allow null here", path)
             self._value(wanted, child, path)
 
@@ -119,7 +119,7 @@ class Compiler(EncodeCompiler):
             inner, key = below(path, name), f"{json.dumps(name, ensure_ascii=False)}:"
             child = children.get(name)
             is_optional = field.is_optional if field is not None else children[name].is_nullable
-            if child is None or (is_optional and is_null(child)):
+            if child is None or (is_optional and _is_null(child)):
                 if is_optional:
                     continue
                 if field is None or not field.nullable:
@@ -191,7 +191,9 @@ class Compiler(EncodeCompiler):
 
         self._items("[]", column, path, write)
 
-    def _items(self, brackets: str, column: ArrowType, path: str, write: Any) -> None:
+    def _items(
+        self, brackets: str, column: ArrowType, path: str, write: Callable[[], None]
+    ) -> None:
         self._constant(brackets[0], path)
         self.add_items("REPEATED", column, path, write)
         self.add("JSON_END", None, path, ord(brackets[1]))
@@ -206,7 +208,7 @@ class Compiler(EncodeCompiler):
             raise SchemaError("the keys of a map must be strings", path)
 
     def _constant(self, text: str, path: str) -> None:
-        """Write text, together with a constant right before it."""
+        """Write text, if there is any."""
         if text:
             self.add_constant(text.encode(), path)
 
@@ -224,10 +226,10 @@ class Compiler(EncodeCompiler):
         elif code == "RAW":
             self.add("JSON_RAW", column, path)
         elif code in ("BINARY", "FIXED") and is_bytes:
-            size = wanted.width_bytes if code == "FIXED" else -1
-            if form.startswith("w:") and size not in (-1, column.width):
+            is_fixed = code == "FIXED"
+            if is_fixed and form.startswith("w:") and column.width != wanted.width_bytes:
                 raise _unfit(wanted, column, path)
-            self.add("JSON_BASE64", column, path, size)
+            self.add("JSON_BASE64", column, path, wanted.width_bytes, int(is_fixed))
         elif code == "UUID" and (form == "w:16" or form in TEXTS):
             self.add("JSON_UUID" if form in TEXTS else "JSON_UUID_TEXT", column, path)
         elif code == "ENUM" and form in TEXTS:
@@ -293,8 +295,8 @@ class Compiler(EncodeCompiler):
     def _moment(self, wanted: JsonColumn, column: ArrowType, path: str) -> None:
         """Write a date or time as the schema has it."""
         code, form = wanted.code, column.format
-        kinds = {"DATE": form in ("tdD", "tdm"), "TIME": form[:2] == "tt", "TIMESTAMP": ":" in form}
-        if not kinds[code] or (code == "TIMESTAMP" and form[:2] != "ts"):
+        prefix = {"DATE": "td", "TIME": "tt", "TIMESTAMP": "ts"}[code]
+        if not form.startswith(prefix):
             raise _unfit(wanted, column, path)
         if code == "TIMESTAMP" and bool(form[4:]) != (wanted.scale == 1):
             needs = "can't have a time zone" if form[4:] else "needs a time zone"
@@ -341,7 +343,7 @@ class Compiler(EncodeCompiler):
             raise _unfit(wanted, column, path)
 
 
-def is_null(column: ArrowType) -> bool:
+def _is_null(column: ArrowType) -> bool:
     """Return whether a column can only have nulls."""
     return column.format == "n" and column.values is None
 

@@ -1,5 +1,5 @@
-/* Columns of other libraries as Avro records (codecs/nested.c, codecs/record_encode.c): a type, program
- * or array that is refused, or records that fit together.
+/* Columns of other libraries as records of any format (codecs/nested.c, codecs/record_encode.c): a type,
+ * program or array that is refused, or records that fit together.
  *
  * Input: counts of nodes, instructions, table entries and constant bytes, one byte each; then these,
  * in the compact form of seeds.py; then the arrays, in preorder: length, offset, number of nulls,

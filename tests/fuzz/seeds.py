@@ -35,6 +35,8 @@ from kafka_native.codecs.avro_decoder import ColumnTypes, Compiler  # noqa: E402
 from kafka_native.codecs.avro_encoder import Compiler as AvroEncodeCompiler  # noqa: E402
 from kafka_native.codecs.avro_schema import parse_schema  # noqa: E402
 from kafka_native.codecs.encode_compiler import EncodeCompiler  # noqa: E402
+from kafka_native.codecs.json_encoder import Compiler as JsonEncodeCompiler  # noqa: E402
+from kafka_native.codecs.json_schema import column_of_schema  # noqa: E402
 from kafka_native.codecs.layout import Node  # noqa: E402
 from kafka_native.codecs.protobuf_decoder import Compiler as ProtobufCompiler  # noqa: E402
 from kafka_native.codecs.protobuf_encoder import Compiler as ProtobufEncodeCompiler  # noqa: E402
@@ -378,6 +380,49 @@ AVRO_ENCODE_SEEDS: dict[str, tuple[list[object], list[object]]] = {
 }
 
 
+CONNECT = "org.apache.kafka.connect.data."
+# name: the fields of a JSON Schema, None: there is none; the columns for them
+JSON_ENCODE_SEEDS: dict[str, tuple[dict[str, object] | None, list[object]]] = {
+    "json-values": (
+        None,
+        [
+            column(each)
+            for each in ("b", "c", "L", "e", "f", "g", "u", "vz", "w:2", "tdD", "tts", "ttn", "tsm:")
+        ],
+    ),
+    "json-nested": (
+        None,
+        [
+            column("+L", column("+w:2", column("i"))),
+            column("+m", column("+s", column("u"), column("c"))),
+            column("c", values=column("u")),
+            column("+ud:0,1", column("i"), column("u")),
+            column("d:9,2"),
+            column("tsn:UTC"),
+        ],
+    ),
+    "json-schema": (
+        {
+            "enum": {"enum": ["A", "B"]},
+            "json": {},
+            "days": {"type": "integer", "title": f"{CONNECT}Date"},
+            "coarse": {"type": "integer", "title": f"{CONNECT}Timestamp"},
+            "fine": {"type": "integer", "title": f"{CONNECT}Time"},
+            "uuid": {"type": "string", "format": "uuid"},
+            "decimal": {
+                "type": "string",
+                "title": f"{CONNECT}Decimal",
+                "connect.parameters": {"scale": "3"},
+            },
+            "text": {"type": "string"},
+            "time": {"type": "string", "format": "time"},
+        },
+        [column(each) for each in ("u", "u", "tdD", "tss:UTC", "tts", "w:16", "d:9,2", "d:60,2,256", "ttm")],
+    ),
+    "json-uuid": ({"uuid": {"type": "string", "format": "uuid"}}, [column("U")]),
+}  # fmt: skip
+
+
 # Of google.protobuf.Field: an enum, numbers, texts, a repeated message with a message, and a bool.
 PROTOBUF_COLUMNS = {
     "kind": column("i"),
@@ -465,6 +510,18 @@ def encoders() -> None:
     top = struct_of(each[0] for each in PROTOBUF_FIELDS)(each[3] for each in PROTOBUF_FIELDS)
     others.compile(protobuf_message(), top)
     write_encoder("message-of-all", others, top)
+
+
+def json_encoders() -> None:
+    """Write seeds as encoders() does, for JSON."""
+    for name, (fields, columns) in JSON_ENCODE_SEEDS.items():
+        names = (f"f{i}" for i in range(len(columns))) if fields is None else fields
+        top = struct_of(names)(columns)
+        schema = {"type": "object", "properties": fields}
+        wanted = None if fields is None else column_of_schema(schema, {}, "n")
+        compiler = JsonEncodeCompiler(False)
+        compiler.compile(wanted, top)
+        write_encoder(name, compiler, top)
 
 
 def struct_of(names: Iterable[str]) -> Callable[[Iterable[Any]], ArrowType]:
@@ -677,5 +734,6 @@ if __name__ == "__main__":
     framings()
     avro()
     encoders()
+    json_encoders()
     protobuf()
     json_records()
