@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import json
 from contextlib import ExitStack
@@ -37,6 +38,8 @@ def shown(found: Any) -> list[Any]:
     if isinstance(rows[0], Message):
         of_order = "product" in rows[0].DESCRIPTOR.fields_by_name
         rows = list(map(contestants.order_fields if of_order else contestants.basket_fields, rows))
+    if isinstance(rows[0], records.Order):
+        rows = list(map(dataclasses.asdict, rows))
     for row in rows:
         if isinstance(row["created"], datetime.datetime):
             created = row["created"].replace(tzinfo=datetime.timezone.utc)
