@@ -52,7 +52,7 @@ def missing(scenario: str, contestant: str) -> str | None:
 
 
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
-    """Return a function that decodes ``count`` records, and returns a column, or the records."""
+    """Return a function that decodes ``count`` records: to a column, a list or an iterator."""
     nested = scenario in NESTED
     if scenario in MESSAGES:
         return messages.prepare(scenario, contestant, stack, nested=nested, count=count)
