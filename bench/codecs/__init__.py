@@ -33,11 +33,15 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "json_messages_nested": (OURS, "orjson", "confluent_kafka"),
     "protobuf_messages": (OURS, "protobuf", "confluent_kafka"),
     "protobuf_messages_nested": (OURS, "protobuf", "confluent_kafka"),
+    "avro_objects": (OURS, "confluent_kafka"),
+    "json_objects": (OURS, "confluent_kafka"),
+    "protobuf_objects": (OURS, "confluent_kafka"),
     "topic": (OURS, RAW, "confluent_kafka"),
     "deserializing_consumer": (OURS, "confluent_kafka"),
 }
 NESTED = tuple(name for name in SCENARIOS if name.endswith("_nested"))
-MESSAGES = tuple(name for name in SCENARIOS if "_messages" in name)
+OBJECTS = tuple(name for name in SCENARIOS if name.endswith("_objects"))
+MESSAGES = (*OBJECTS, *(name for name in SCENARIOS if "_messages" in name))
 ENCODE = ("avro_encode", "json_encode", "protobuf_encode")
 FROM_TOPIC = ("topic", "deserializing_consumer")
 

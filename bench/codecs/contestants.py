@@ -54,7 +54,7 @@ def missing(scenario: str, contestant: str) -> str | None:
 
 
 def prepare(scenario: str, contestant: str, stack: ExitStack, count: int = CHUNK) -> Decode:
-    """Return a function that decodes ``count`` records, and returns a column, or the records.
+    """Return a function that decodes ``count`` records: to a column, a list or an iterator.
 
     Of an encoder: a function that returns encoded records, as a column or a list.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json as json_text
 import random
+from dataclasses import dataclass
 from typing import Any
 
 import fastavro
@@ -45,6 +46,22 @@ NESTED = _record(
     ("created", {"type": "long", "logicalType": "timestamp-millis"}),
 )
 WORDS = ("red", "green", "large", "small", "cotton", "steel", "sale", "new", "used", "gift")
+
+
+@dataclass
+class Order:
+    """A flat record as an object."""
+
+    id: int
+    customer: str
+    product: str
+    quantity: int
+    price: float
+    country: str
+    status: str
+    paid: bool
+    created: Any  # a datetime of Avro, and a number of the others
+    note: str | None
 
 
 def flat_row(chance: random.Random, number: int) -> dict[str, Any]:

@@ -135,7 +135,7 @@ class Compiler(EncodeCompiler):
             raise SchemaError("no field of the union's struct can have a value", path)
         op = self.add("CHOICE", column, path, len(self.table), len(choices))
         self.table += [-1, -1] * op.count
-        leaves = [op]
+        leaves: list[EncodeOp] = [op]
         for place, (child, number) in enumerate(choices):
             self.table[op.arg + 2 * place : op.arg + 2 * place + 2] = [len(self.ops), child]
             child.mark()

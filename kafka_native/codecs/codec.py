@@ -7,7 +7,6 @@ decoders of one column: one for each writer's schema, all with the columns of th
 from __future__ import annotations
 
 import inspect
-import uuid
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -16,6 +15,7 @@ from kafka_native._native.arrow_decoding import SchemaDecoder
 from kafka_native._native.codec_core import Layout
 from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
+from kafka_native.codecs.framing import schema_of
 
 __all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]
 
@@ -27,8 +27,6 @@ REFERENCES_MAX = 1000
 """How many schemas a schema may refer to."""
 NOT_FOUND_CODES = (40401, 40402, 40403)
 """Codes of registries that don't have the subject, version or schema."""
-ID_KEY_BYTES = 5
-GUID_KEY_BYTES = 17
 
 
 class Registry(Protocol):
@@ -325,15 +323,3 @@ class RecordReader:
             f"{topic} [{partition}] at offset {offset}: {name} of its {self.field} can't be looked "
             f"up, nothing is lost: {error}"
         )
-
-
-def schema_of(key: bytes) -> int | str:
-    """Return the schema id or the GUID of a framing."""
-    if key[0]:
-        return str(uuid.UUID(bytes=key[1:GUID_KEY_BYTES]))
-    return int.from_bytes(key[1:ID_KEY_BYTES], "big")
-
-
-def indexes_of(key: bytes) -> bytes:
-    """Return what follows the schema id or the GUID in a framing."""
-    return key[GUID_KEY_BYTES if key[0] else ID_KEY_BYTES :]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kafka_native._native.primitives import uvarint_decode
-from kafka_native.codecs.codec import FoundSchema, Registry, indexes_of
+from kafka_native.codecs.codec import FoundSchema, Registry
 from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encoding_codec import EncodeOptions, EncodingCodec
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.framing import FRAMING_SIZES, read_indexes
 from kafka_native.codecs.protobuf_decoder import Names, ProtobufDecoder, Recursive, TimeUnit
 from kafka_native.codecs.protobuf_encoder import ProtobufEncoder
 
@@ -126,7 +126,8 @@ class Protobuf(EncodingCodec):
         self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder
     ) -> ColumnDecoder:
         wanted = self._descriptor_of(result).full_name
-        written = _descriptor(self.find(key), _indexes(indexes_of(key))).full_name
+        indexes, _ = read_indexes(key, FRAMING_SIZES[key[0]])
+        written = _descriptor(self.find(key), indexes).full_name
         if written != wanted:
             raise SchemaError(f"the message is a {written}, not a {wanted}")
         return result_decoder
@@ -182,13 +183,3 @@ def _descriptor(found: FoundSchema, message: str | list[int] | None) -> Any:
 
     references = found.references if isinstance(found.schema, str) else None
     return protobuf_descriptors.message_of(found.schema, message, references)
-
-
-def _indexes(encoded: bytes) -> list[int]:
-    """Return the message indexes of a framing, which C has checked."""
-    numbers, at = [], 0
-    while at < len(encoded):
-        number, size = uvarint_decode(encoded[at:])
-        numbers.append(number >> 1)  # zigzag, and not negative
-        at += size
-    return numbers[1:] or [0]

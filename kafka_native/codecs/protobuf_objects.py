@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime
 import enum
 import itertools
+import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -273,10 +274,8 @@ def _without_none(annotation: Any) -> Any:
     arms = alternatives(annotation)
     if None not in arms:
         return annotation
-    left = [each for each in arms if each is not None]
-    union: Any = left[0] if left else annotation
-    for each in left[1:]:
-        union = union | each
+    left = tuple(each for each in arms if each is not None)
+    union: Any = typing.Union[left] if left else annotation  # noqa: UP007
     return union
 
 

@@ -11,16 +11,18 @@ import struct
 import uuid
 from typing import Final
 
+from kafka_native.codecs.framing import (
+    MAGIC_BYTE_GUID,
+    MAGIC_BYTE_ID,
+    FramingError,
+    read_indexes,
+    read_schema,
+)
 from kafka_native.serialization import MessageField, SerializationContext, SerializationError
 
 KEY_SCHEMA_ID_HEADER: Final = "__key_schema_id"
 VALUE_SCHEMA_ID_HEADER: Final = "__value_schema_id"
-MAGIC_BYTE_ID: Final = 0
-MAGIC_BYTE_GUID: Final = 1
 ID_MAX: Final = 0xFFFFFFFF
-MESSAGE_INDEXES_MAX: Final = 100_000
-VARINT_MAX_BYTES: Final = 5
-"""Protobuf's indexes are 32-bit numbers."""
 
 
 class SchemaId:
@@ -76,19 +78,19 @@ class SchemaId:
         SerializationError
             The bytes are too short, or don't begin with a known magic byte.
         """
-        magic = payload.read(1)
-        if magic == bytes([MAGIC_BYTE_ID]):
-            (self.id,) = struct.unpack(">I", _read(payload, 4, "the schema id"))
-        elif magic == bytes([MAGIC_BYTE_GUID]):
-            self.guid = uuid.UUID(bytes=_read(payload, 16, "the schema GUID"))
-        else:
-            found = f"the byte {magic[0]}" if magic else "no byte"
-            raise SerializationError(
-                "the payload has no schema framing: it should begin with the byte 0 and a schema "
-                f"id, or with the byte 1 and a GUID, but has {found} there"
-            )
-        if self.schema_type == "PROTOBUF":
-            self.message_indexes = _read_indexes(payload)
+        start = payload.tell()
+        data = payload.read()
+        try:
+            schema, size = read_schema(data)
+            if isinstance(schema, int):
+                self.id = schema
+            else:
+                self.guid = schema
+            if self.schema_type == "PROTOBUF":
+                self.message_indexes, size = read_indexes(data, size)
+        except FramingError as error:
+            raise SerializationError(str(error)) from None
+        payload.seek(start + size)
         return payload
 
     def id_to_bytes(self) -> bytes:
@@ -140,15 +142,6 @@ class SchemaId:
         return b"".join(_varint(each) for each in [len(indexes), *indexes])
 
 
-def _read(payload: io.BytesIO, size: int, what: str) -> bytes:
-    found = payload.read(size)
-    if len(found) < size:
-        raise SerializationError(
-            f"the payload ends within {what}: {len(found)} of {size} bytes are there"
-        )
-    return found
-
-
 def _varint(number: int) -> bytes:
     """Return a number as a zigzag varint."""
     if not 0 <= number < 1 << 31:
@@ -162,44 +155,12 @@ def _varint(number: int) -> bytes:
     return bytes(encoded)
 
 
-def _read_varint(payload: io.BytesIO) -> int:
-    """Read a number of 32 bits that isn't negative."""
-    value = 0
-    for position in range(VARINT_MAX_BYTES):
-        byte = _read(payload, 1, "the message indexes")[0]
-        value |= (byte & 0x7F) << (7 * position)
-        if byte < 0x80:
-            number = (value >> 1) ^ -(value & 1)
-            if 0 <= number < 1 << 31:
-                return number
-            break
-    raise SerializationError("a message index of the payload isn't a 31-bit number")
-
-
 def message_indexes_end(data: bytes, start: int) -> int:
-    """Return where the message indexes end that begin at a position, or 0 if they don't end.
-
-    Only `SchemaId.from_bytes()` checks them.
-    """
-    first = data[start : start + 2]
-    if first[:1] == b"\0":
-        return start + 1
-    if len(first) == 2 and first[0] == 2 and first[1] < 0x80:
-        return start + 2  # one index
-    payload = io.BytesIO(data)
-    payload.seek(start)
+    """Return where the message indexes end that begin at a position, or 0 if they don't end."""
     try:
-        _read_indexes(payload)
-    except SerializationError:
+        return read_indexes(data, start)[1]
+    except FramingError:
         return 0
-    return payload.tell()
-
-
-def _read_indexes(payload: io.BytesIO) -> list[int]:
-    count = _read_varint(payload)
-    if count > MESSAGE_INDEXES_MAX:
-        raise SerializationError(f"the payload names {count} message indexes")
-    return [_read_varint(payload) for _ in range(count)] if count else [0]
 
 
 def _header_name(ctx: SerializationContext) -> str:

@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kafka_native._native.conversions import LastConversion, Unknown
+from kafka_native.codecs.framing import FRAMING_SIZES
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
 from kafka_native.schema_registry.rule_registry import RuleRegistry
@@ -76,7 +77,6 @@ Steps: TypeAlias = Generator[Callable[[], Any], Any, T]
 PARSED_SCHEMAS_MAX = 1000
 SUBJECTS_MAX = 1000
 CONVERSIONS_MAX = 1000
-_FRAMING_SIZES = {0: 5, 1: 17}
 _KEY, _VALUE = MessageField.KEY, MessageField.VALUE
 _STRATEGIES = tuple(STRATEGY_TYPE_MAP.values())
 
@@ -659,7 +659,7 @@ class DeserializerSteps(BaseSerde):
                 return None
             if header is not None:
                 return ((*place, header), 0) if type(header) is bytes else None
-        size = _FRAMING_SIZES.get(data[0], 0) if data else 0
+        size = FRAMING_SIZES.get(data[0], 0) if data else 0
         if self._has_message_indexes and size:
             size = message_indexes_end(data, size)
         return ((*place, data[:size]), size) if size else None
@@ -920,12 +920,12 @@ def framing_problem(data: bytes, error: Exception) -> str:
     start = "the payload has no schema framing: "
     if not data:
         return f"{start}it is empty. {advice}"
-    if data[0] not in _FRAMING_SIZES:
+    if data[0] not in FRAMING_SIZES:
         return (
             f"{start}its first byte is 0x{data[0]:02x}, and a schema's id begins with 0x00 or 0x01"
             f". {advice}"
         )
-    size = _FRAMING_SIZES[data[0]]
+    size = FRAMING_SIZES[data[0]]
     if len(data) < size:
         return (
             f"{start}it has {len(data)} bytes, and a schema's id after the first byte "
