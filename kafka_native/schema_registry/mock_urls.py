@@ -41,6 +41,9 @@ class MockAddress:
 
 
 def _close(registry: MockSchemaRegistry, owner: int) -> None:
-    """Close a registry in the process that has started it."""
+    """Close a registry in the process that has started it.
+
+    The garbage collector may call it in any thread, also in one of the registry: don't wait.
+    """
     if os.getpid() == owner:
-        registry.close()
+        registry.close(wait=False)

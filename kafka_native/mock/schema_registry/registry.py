@@ -213,14 +213,21 @@ class MockSchemaRegistry:
 
     # --- end of life ---
 
-    def close(self) -> None:
-        """Stop the registry, its threads and connections. A second call has no effect."""
+    def close(self, *, wait: bool = True) -> None:
+        """Stop the registry, and close its connections. A second call has no effect.
+
+        Parameters
+        ----------
+        wait : bool
+            Whether to wait until the threads of the connections have ended.
+        """
         self._shared.closing.set()
         with self._lock:
             while self._listeners:
                 _, listener = self._listeners.popitem()
                 listener.close()
-                listener.join()
+                if wait:
+                    listener.join()
 
     def __enter__(self) -> MockSchemaRegistry:
         return self

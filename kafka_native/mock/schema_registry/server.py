@@ -198,7 +198,7 @@ class _Server(ThreadingHTTPServer):
     def join_connections(self) -> None:
         with self._lock:
             threads = self._connection_threads
-        for each in threads:
+        for each in threads - {threading.current_thread()}:
             each.join()
 
 

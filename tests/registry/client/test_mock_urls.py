@@ -58,9 +58,9 @@ def test_a_registry_without_a_name_ends_with_its_client(monkeypatch: pytest.Monk
     closed = []
     close = MockSchemaRegistry.close
 
-    def recorded(registry: MockSchemaRegistry) -> None:
+    def recorded(registry: MockSchemaRegistry, *, wait: bool = True) -> None:
         closed.append(registry.url)
-        close(registry)
+        close(registry, wait=wait)
 
     monkeypatch.setattr(MockSchemaRegistry, "close", recorded)
     config = parse({"url": "mock://"})

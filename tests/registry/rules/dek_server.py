@@ -85,7 +85,7 @@ class DekServer:
     def _put_dek(self, kek: str, body: Any) -> Any:
         key = (kek, body["subject"], body["algorithm"], body["version"])
         if key in self.deks:
-            raise Refusal(409, 40972, "exists")
+            raise Refusal(409, 40971, "exists")
         self.deks[key] = {**body, "kekName": kek, "ts": self._now()}
         return self.deks[key]
 

@@ -171,8 +171,17 @@ def test_new_client_chooses_by_the_url() -> None:
     pytest.importorskip("httpx2", reason="the DEK registry client needs httpx2")
     new = DekRegistryClient.new_client
     assert isinstance(new({}), MockDekRegistryClient)
-    assert isinstance(new({"url": "mock://x"}), MockDekRegistryClient)
+    assert isinstance(new({"url": "mock://"}), MockDekRegistryClient)
     assert type(new({"url": "http://x"})) is DekRegistryClient
+
+
+def test_clients_of_a_named_mock_registry_share_keys() -> None:
+    pytest.importorskip("httpx2", reason="the DEK registry client needs httpx2")
+    conf = {"url": "mock://shared-keys"}
+    with DekRegistryClient.new_client(conf) as one, DekRegistryClient.new_client(conf) as two:
+        one.register_kek("kek", "local-kms", "id")
+        one.register_dek("kek", "subject", KEY)
+        assert two.get_dek("kek", "subject").encrypted_key_material == KEY
 
 
 def test_keys_become_json_and_back() -> None:

@@ -260,13 +260,16 @@ class DekRegistryClient:
     def new_client(conf: dict[str, Any]) -> DekRegistryClient:
         """Return a client, or one in memory for the url ``mock://`` and without a url.
 
+        The url ``mock://NAME`` is the mock registry that schema registry clients with this NAME
+        share.
+
         Parameters
         ----------
         conf : dict[str, Any]
             The configuration of a schema registry client.
         """
         url = conf.get("url")
-        if url is None or str(url).startswith("mock://"):
+        if url is None or str(url).rstrip("/") == "mock:":
             return MockDekRegistryClient(conf)
         return DekRegistryClient(conf)
 
@@ -301,11 +304,11 @@ class MockDekRegistryClient(DekRegistryClient):
 
     def _post_dek(self, dek: Dek) -> Dek:
         if dek.algorithm is None or dek.version is None:
-            raise SchemaRegistryError(422, 42270, "a DEK needs an algorithm and a version")
+            raise SchemaRegistryError(422, 42271, "a DEK needs an algorithm and a version")
         dek_id = DekId(str(dek.kek_name), str(dek.subject), dek.version, dek.algorithm, False)
         stored = self._stored_deks.setdefault(dek_id, replace(dek, ts=_now_ms()))
         if stored.encrypted_key_material != dek.encrypted_key_material:
-            raise SchemaRegistryError(409, 40972, "another DEK has this version")
+            raise SchemaRegistryError(409, 40971, "another DEK has this version")
         return stored
 
     def _fetch_dek(self, dek_id: DekId) -> Dek:
