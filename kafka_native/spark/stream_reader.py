@@ -199,6 +199,8 @@ class Planner:
     def stop_at_the_end(self) -> None:
         """Fix the query's end now (Trigger.AvailableNow). Later records are for the next run."""
         self._target = self._ends({})
+        if self._options.ending is not None:
+            self._target = self._cluster.resolve(self._options.ending, self._target, starting=False)
 
     def latest(
         self, start: Offsets | None, offsets_max: int | None = None, offsets_min: int | None = None
@@ -228,6 +230,8 @@ class Planner:
         self, start: Offsets | None, offsets_max: int | None, offsets_min: int | None
     ) -> Offsets:
         is_first, self._settled = not self._settled, True
+        if self._options.ending is not None and self._target is None:
+            self.stop_at_the_end()
         ends = self.newest = (
             self._ends(start or {}) if self._target is None else self._target_from(start or {})
         )
