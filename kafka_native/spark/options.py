@@ -280,7 +280,9 @@ class SourceOptions:
         :raises OptionError: An option sets an end, or minOffsetsPerTrigger exceeds
             maxOffsetsPerTrigger.
         """
-        if self.ending is not None:
+        # A direct pipeline with a last batch may end at a time.
+        may_end = self.rows == "ranges" and self.ending is not None
+        if self.ending is not None and not (may_end and self.ending.kind == "timestamp"):
             raise OptionError(
                 self.ending.option, "a stream has no end: leave it out, or use a batch query"
             )

@@ -198,7 +198,10 @@ class Planner:
 
     def stop_at_the_end(self) -> None:
         """Fix the query's end now (Trigger.AvailableNow). Later records are for the next run."""
+        self._load()
         self._target = self._ends({})
+        if self._options.ending is not None:
+            self._target = self._cluster.resolve(self._options.ending, self._target, starting=False)
 
     def latest(
         self, start: Offsets | None, offsets_max: int | None = None, offsets_min: int | None = None
@@ -228,6 +231,8 @@ class Planner:
         self, start: Offsets | None, offsets_max: int | None, offsets_min: int | None
     ) -> Offsets:
         is_first, self._settled = not self._settled, True
+        if self._options.ending is not None and self._target is None:
+            self.stop_at_the_end()
         ends = self.newest = (
             self._ends(start or {}) if self._target is None else self._target_from(start or {})
         )
@@ -337,16 +342,14 @@ class Planner:
     ) -> None:
         """Raise `DataLossError`, or warn and record the skipped offsets.
 
+        :param text: The reason.
         :param starts: The first skipped offset of each partition; None: no known one was skipped.
         :param ends: The offset after the last skipped one, where it is known.
         """
-        text = f"{listed(keys)}: {text}"
+        lost = f"{listed(keys)}: {text}; records may have been missed"
         if self._options.fail_on_data_loss:
-            raise DataLossError(
-                f"{text}; records may have been missed. Write failOnDataLoss=false to go on "
-                "without them"
-            )
-        logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
+            raise DataLossError(f"{lost}. Write failOnDataLoss=false to go on without them")
+        logger.warning("%s (failOnDataLoss=false)", lost)
         if self._state is None or starts is None:
             return
         now_ms, ids = time.time_ns() // 1_000_000, self._topics.start_ids
@@ -354,9 +357,8 @@ class Planner:
             until = None if ends is None else ends.get(key)
             if until is None or until > starts[key]:
                 topic_id = ids.get(key[0], "")
-                reason = text.partition(": ")[2]
                 self._state.add_skipped(
-                    SkippedOffsets(*key, starts[key], until, reason, now_ms, topic_id)
+                    SkippedOffsets(*key, starts[key], until, text, now_ms, topic_id)
                 )
 
     def _starts_late(self) -> bool:

@@ -32,6 +32,7 @@ class FakeCluster:
         """Set the ends of partitions: ``t_0=5``."""
         self.begins: dict[Key, int] = {}
         self.ends: dict[Key, int] = {}
+        self.by_time: dict[Key, int] = {}  # the offset of any time
         self.topic_ids: dict[str, str] = {}
         self.behind: list[set[Key]] = []  # partitions that the next responses omit
         self.asked: list[str] = []
@@ -66,6 +67,8 @@ class FakeCluster:
         return {key: self.ends[key] for key in wanted}
 
     def resolve(self, limit: Limit, keys: Iterable[Key], *, starting: bool) -> dict[Key, int]:
+        if limit.kind == "timestamp":
+            return {key: min(self.ends[key], self.by_time.get(key, 1 << 62)) for key in keys}
         assert starting
         if limit.kind == "latest":
             return self.latest(keys)

@@ -431,3 +431,23 @@ def test_archive_continues_where_it_ended(
     for call in (plan_archive, archive):
         with pytest.raises(PipelineError, match="topic bills-eu was deleted and recreated since"):
             call(config, tmp_path, **arguments)
+
+
+def test_archive_of_a_time_window(
+    mock_cluster: MockCluster, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = "by-time"
+    mock_cluster.create_topic(topic, 1)
+    conf = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    with Producer(conf) as producer:
+        for number in range(100):
+            producer.produce(topic, b"%d" % number, timestamp=NOON_MS + number * 1000)
+    window = {"start_ms": NOON_MS + 20_000, "end_ms": NOON_MS + 70_000}
+    plan = plan_archive(conf, tmp_path, topics=[topic], session=spark, **window)
+    assert plan == [Range(topic, 0, 20, 70)]
+    for wanted in (50, 0):
+        result = archive(conf, tmp_path, topics=[topic], session=spark, **window)
+        assert result.records == wanted
+    assert sorted(Lake(tmp_path).dataset().to_table()["offset"].to_pylist()) == [*range(20, 70)]
+    with pytest.raises(PipelineError, match="an end by time needs trigger available-now"):
+        archive(conf, tmp_path, topics=[topic], session=spark, trigger="continuous", **window)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -59,6 +60,31 @@ def test_wrong_topic_is_one_line_without_spark(
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == "Error: topic nope doesn't exist on this cluster"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "ms"),
+    [
+        ("1700000000000", 1_700_000_000_000),
+        ("2023-11-14T22:13:20", 1_700_000_000_000),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-15 00:13:20+02:00", 1_700_000_000_000),
+        ("2023-11-14", 1_699_920_000_000),
+    ],
+)
+def test_times_are_milliseconds_or_iso_8601(text: str, ms: int) -> None:
+    found: list[int] = []
+
+    @click.command()
+    @common.time_options
+    def command(start_time: int, end_time: int | None) -> None:
+        found.append(start_time)
+        assert end_time is None
+
+    assert CliRunner().invoke(command, ["--start-time", text]).exit_code == 0
+    assert found == [ms]
+    result = CliRunner().invoke(command, ["--end-time", "soon"])
+    assert "write milliseconds since 1970, or a time such as" in " ".join(result.output.split())
 
 
 def test_stack_frames_of_java_and_python_are_left_out() -> None:

@@ -158,7 +158,8 @@ def test_merged_halves_equal_the_whole_also_from_json() -> None:
         halves.append(Measured.from_json(json.loads(json.dumps(half.to_json()))))
     halves[0].merge(halves[1])
     both, one = halves[0].to_json(), whole.to_json()
-    del both["compression"], one["compression"]
+    for sampled in ("compression", "values"):
+        del both[sampled], one[sampled]
     for each in (both, one):
         counted = each.pop("keys")
         each["keys"] = sorted(zip(counted["keys"], counted["counts"], strict=True))
@@ -179,6 +180,54 @@ def test_compression_is_estimated_for_text_and_noise() -> None:
     for codec in ("lz4", "zstd", "gzip"):
         assert text.compression.packed[codec] * 10 < text.compression.raw
         assert noise.compression.packed[codec] > 0.9 * noise.compression.raw
+
+
+def section_of(rows: list[tuple[Any, Any, Any, int | None]], partitions: int = 1) -> str:
+    """Return the page for a topic with these records in each partition."""
+    from kafka_native.spark.pipelines import profile as module
+    from kafka_native.spark.pipelines.snapshot import PartitionRange
+
+    planned = [PartitionRange("t", number, 0, len(rows)) for number in range(partitions)]
+    measured: dict[tuple[str, int], Measured] = {}
+    for number in range(partitions):
+        measured["t", number] = Measured()
+        measured["t", number].add(batch_of(rows))
+    lags: dict[tuple[str, int], dict[str, Any]] = {
+        ("t", number): {} for number in range(partitions)
+    }
+    return html_of({"made": "now", "topics": {"t": module._topic(planned, measured, lags)}})
+
+
+def test_report_says_that_no_key_stands_out() -> None:
+    page = section_of([(b"k%d" % number, b"{}", None, 0) for number in range(500)])
+    assert "No key stands out: each has at most 1 records (0.20%)." in page
+    assert "k17" not in page
+    skewed = [(b"k%d" % number, b"{}", None, 0) for number in range(400)]
+    page = section_of([*skewed, *[(b"heavy", b"{}", None, 0)] * 100])
+    assert "No key stands out" not in page
+    assert "<td>heavy</td><td>100</td><td>20.00%</td>" in page
+    page = section_of([(b"one", b"{}", None, 0)] * 9 + [(b"two", b"{}", None, 0)])
+    assert "<td>one</td><td>9</td><td>90.00%</td>" in page  # few keys are all shown
+
+
+def test_report_names_the_formats_of_values() -> None:
+    framed = b"\0\0\0\0\x07\x03abc"
+    page = section_of([(None, framed, None, 0)] * 3 + [(None, b'{"a": 1}', None, 0)])
+    assert "By 4 samples the values look like: " in page
+    assert "Avro with the registry&#x27;s framing 75.0%, JSON 25.0%; schema ids 7." in page
+    assert "<td>7</td><td>Avro</td><td>3</td>" in page
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 12])
+def test_partitions_have_whole_numbers_at_the_axis(partitions: int) -> None:
+    from matplotlib.figure import Figure
+
+    from kafka_native.spark.pipelines import profile_report
+
+    axes = Figure().subplots()
+    found: Any = [{"partition": number, "records": number} for number in range(partitions)]
+    profile_report._bars(axes, found)
+    assert all(float(tick).is_integer() for tick in axes.get_xticks())
 
 
 # --- on Spark ---

@@ -23,6 +23,7 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay, target
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender
+from kafka_native.spark.pipelines.time_window import TimeWindow
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 
 MODULE = sys.modules[ReplayTask.__module__]
@@ -182,6 +183,48 @@ def test_records_are_replayed_unchanged(cluster: MockCluster, tmp_path: Path) ->
             [(header["key"], header["value"]) for header in row["headers"] or []]
             for row in expected
         ]
+
+
+def test_records_of_a_time_window_alone_are_replayed(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake")
+    lake.prepare()
+    stamps = [NOON_MS + offset * 1000 for offset in range(100)]
+    files = stage(lake, records(range(100), [*stamps[:50], None, *stamps[51:]]))
+    lake.publish("q", 0, [Range("orders", 0, 0, 100)], files)
+    lanes, window = lanes_of(lake), TimeWindow(NOON_MS + 40_000, NOON_MS + 60_000)
+    window.check(lanes)
+    before = len(cluster.messages("copy", 0))
+    task = make_task(cluster, lake, tmp_path / "check", lanes, topic="copy", window=window)
+    result = task(0)
+    found = cluster.messages("copy", 0)[before:]
+    assert [each.timestamp for each in found] == [*stamps[40:50], *stamps[51:60]]
+    assert result["records"] == 19
+    assert task(0)["records"] == 0  # what is outside of the window stays outside
+
+
+@pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("ns", "UTC"), pa.int64()])
+def test_time_windows_know_the_units_of_timestamps(kind: pa.DataType) -> None:
+    times = pa.array([1, 2, None, 3], pa.timestamp("s"))
+    column = (
+        times.cast(pa.timestamp("ms")).cast(pa.int64()) if kind == pa.int64() else times.cast(kind)
+    )
+    batch = pa.record_batch({"timestamp": column, "number": [1, 2, 9, 3]})
+
+    def cut(*limits: int | None) -> list[int]:
+        return TimeWindow(*limits).cut(batch)["number"].to_pylist()  # type: ignore[no-any-return]
+
+    assert cut(2000, None) == [2, 3]
+    assert cut(None, 2000) == [1]
+    assert cut(1001, 3000) == [2]
+    assert cut() == [1, 2, 9, 3]
+    with pytest.raises(PipelineError, match="starts at 3 ms, after its end at 2 ms"):
+        TimeWindow(3, 2)
+
+
+def test_files_without_offsets_have_no_time_window(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"value": [b"a"]}), tmp_path / "a.parquet")
+    with pytest.raises(PipelineError, match=r"a\.parquet has no columns timestamp, partition and"):
+        TimeWindow(1).check(lanes_of(tmp_path))
 
 
 def test_partitions_can_be_chosen_by_the_key(cluster: MockCluster, tmp_path: Path) -> None:

@@ -424,6 +424,24 @@ def test_available_now_ends_where_the_partitions_ended() -> None:
     assert max(seen) <= 41
 
 
+def test_pipeline_may_end_at_a_time() -> None:
+    cluster = FakeCluster(t_0=10, t_1=10)
+    cluster.by_time = at(t_0=4)
+    plan = planner(cluster, endingTimestamp=1000, rows="ranges")
+    end = plan.latest(plan.initial())
+    assert end == at(t_0=4, t_1=10)
+    assert plan.ranges(plan.initial(), end) == [
+        OffsetRange("t", 0, 0, 4),
+        OffsetRange("t", 1, 0, 10),
+    ]
+    cluster.grow(t_1=20)
+    assert plan.latest(end) == end
+    again = planner(cluster, endingTimestamp=1000, rows="ranges")  # after more was read
+    assert again.latest(at(t_0=7, t_1=10)) == at(t_0=7, t_1=20)
+    with pytest.raises(OptionError, match="a stream has no end"):
+        options(endingTimestamp=1000)
+
+
 def test_available_now_from_latest_reads_nothing_and_ends() -> None:
     cluster = FakeCluster(t_0=100)
     plan = planner(cluster, startingOffsets="latest")

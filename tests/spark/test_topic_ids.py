@@ -211,6 +211,23 @@ def test_broker_with_old_metadata_does_not_look_like_another_change(
     )
 
 
+def test_query_that_ends_at_the_current_ends_knows_former_ids(
+    tmp_path: Path, cluster: FakeCluster
+) -> None:
+    query = Query(tmp_path, cluster, failOnDataLoss="false")
+    query.start()
+    query.drain()
+    recreate(cluster, 100)
+    query.start()
+    query.drain()
+    cluster.topic_ids = {"t": "first"}  # a broker with old metadata
+    query.start()
+    assert query.plan is not None
+    query.plan.stop_at_the_end()
+    assert query.plan.latest(query.ends[-1]) == query.ends[-1]
+    assert len(KeptState(tmp_path).skipped()) == 1
+
+
 def test_assigned_partitions_notice_it_too(tmp_path: Path, cluster: FakeCluster) -> None:
     query = Query(tmp_path, cluster, failOnDataLoss="false", assign='{"t":[0]}')
     query.start()

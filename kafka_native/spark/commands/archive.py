@@ -36,6 +36,7 @@ from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
     help="All existing records, the same as one batch, or a batch every --interval.",
 )
 @common.stream_options(interval="60s")
+@common.time_options
 @click.option(
     "--max-records-per-batch", type=click.IntRange(1), help="The limit for all partitions together."
 )
@@ -104,6 +105,8 @@ def command(
     trigger: Trigger,
     interval: float,
     start: str,
+    start_time: int | None,
+    end_time: int | None,
     max_records_per_batch: int | None,
     min_tasks: int | None,
     max_records_per_task: int | None,
@@ -133,6 +136,8 @@ def command(
         "topics": topics,
         "pattern": pattern,
         "starting": start,
+        "start_ms": start_time,
+        "end_ms": end_time,
         "options": options,
         "session": partial(common.spark_session, "kafka_native archive", master, conf),
     }

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -249,6 +250,36 @@ def stopping() -> Iterator[threading.Event]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+
+
+def moment_ms(_context: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse milliseconds since 1970, or a date or time in ISO 8601, which is UTC by default."""
+    if text is None or re.fullmatch("[0-9]{1,18}", text):
+        return None if text is None else int(text)
+    try:
+        moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r}: write milliseconds since 1970, or a time such as 2026-11-21T08:30",
+            param=parameter,
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=timezone.utc)
+    return round(moment.timestamp() * 1000)
+
+
+time_options = _with_options(
+    click.option(
+        "--start-time",
+        callback=moment_ms,
+        metavar="TIME",
+        help="Only records from this time on: milliseconds since 1970, or ISO 8601 in UTC.",
+    ),
+    click.option(
+        "--end-time", callback=moment_ms, metavar="TIME", help="Only records before this time."
+    ),
+)
+"""Adds ``--start-time`` and ``--end-time``: ``int | None`` parameters in milliseconds."""
 
 
 def check_topics(config: Mapping[str, str], topics: Sequence[str], pattern: str = "") -> None:

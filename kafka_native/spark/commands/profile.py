@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import click
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
+from kafka_native.spark.pipelines.profile_report import no_skew_text, values_text
 from kafka_native.terminal.lines import echo, json_text
 
 
@@ -82,6 +84,13 @@ def command(
         echo(f"Report: {html}")
 
 
+def _skew(keys: Mapping[str, Any]) -> str:
+    if not keys["standing_out"]:
+        return no_skew_text(keys)
+    share = f"{keys['top_shares']['10']:.1%}"
+    return f"The 10 most frequent have {share} of the records with a key."
+
+
 def _write(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -104,11 +113,9 @@ def _show(found: Profile, elapsed_s: float) -> None:
             ),
             (
                 "keys",
-                (
-                    f"{distinct}, the 10 most frequent have {keys['top_shares']['10']:.1%} "
-                    "of the records with a key"
-                ),
+                f"{distinct}. {_skew(keys)}" if keys["with_key"] else "none",
             ),
+            ("values", values_text(each["values"]) if each["values"]["sampled"] else "none"),
             ("without key / value", f"{keys['without_key']:,} / {each['tombstones']:,}"),
             ("compression", ", ".join(f"{codec} {ratio:g}:1" for codec, ratio in ratios.items())),
         ]

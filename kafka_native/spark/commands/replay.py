@@ -46,6 +46,7 @@ from kafka_native.terminal.output import CleanTable, printer
     metavar="2026-11-21,...",
     help="Only the records of these dates; for lakes only.",
 )
+@common.time_options
 @click.option(
     "--partitions",
     type=click.Choice(["keep", "hash"]),
@@ -76,6 +77,8 @@ def command(
     rename: dict[str, str],
     only_topics: tuple[str, ...],
     only_dates: tuple[str, ...],
+    start_time: int | None,
+    end_time: int | None,
     partitions: Partitions,
     timestamps: Timestamps,
     rate: float | None,
@@ -108,6 +111,8 @@ def command(
                 partitions=partitions,
                 timestamps=timestamps,
                 rate=rate,
+                start_ms=start_time,
+                end_ms=end_time,
                 session=partial(common.spark_session, "kafka_native replay", master, conf),
                 on_progress=show,
             )

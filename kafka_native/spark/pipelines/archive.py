@@ -37,6 +37,7 @@ from kafka_native.spark.pipelines.session import (
     topic_options,
     watch,
 )
+from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.range_reader import read_range
 
 if TYPE_CHECKING:
@@ -198,6 +199,8 @@ def archive(
     trigger: Trigger = "available-now",
     interval_s: float = 60.0,
     starting: str = "earliest",
+    start_ms: int | None = None,
+    end_ms: int | None = None,
     settings: ParquetSettings | None = None,
     overlap: Overlap = "error",
     options: Mapping[str, Any] | None = None,
@@ -219,6 +222,9 @@ def archive(
         batch. ``continuous``: a batch every ``interval_s`` seconds, until ``stop`` is set.
     :param interval_s: Seconds from one batch to the next.
     :param starting: The start with a new checkpoint: ``earliest``, ``latest``, or offsets as JSON.
+    :param start_ms: The start of a new checkpoint in place of ``starting``: the first record that
+        isn't older, in milliseconds since 1970.
+    :param end_ms: The end: each partition's first record that isn't older. Not for ``continuous``.
     :param settings: The settings of the files.
     :param overlap: What to do with offsets that the lake has from another checkpoint: ``error`` or
         ``skip``.
@@ -231,7 +237,10 @@ def archive(
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     place = checkpoint or _default_checkpoint(target)
-    source = _source(config, topics, pattern, starting, options)
+    if end_ms is not None and trigger == "continuous":
+        raise PipelineError("an end by time needs trigger available-now or once")
+    times = _times(starting, start_ms, end_ms)
+    source = _source(config, topics, pattern, times, options)
     parsed = SourceOptions.parse(source).for_stream()
     target.prepare()
     with _session(session, master, conf) as spark:
@@ -266,6 +275,8 @@ def plan_archive(
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
     starting: str = "earliest",
+    start_ms: int | None = None,
+    end_ms: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[Range]:
     """The ranges of offsets that `archive` would read now, by the lake's manifests.
@@ -278,7 +289,7 @@ def plan_archive(
     ends = target.ends()
     streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
     kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
-    source = _source(config, topics, pattern, starting, kept)
+    source = _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
     with _session(session, master, conf) as spark:
         table = spark.read.format("kafka_native").options(**source).load().toArrow()
     found = [each for batch in table.to_batches() for each in ranges_in(batch)]
@@ -367,11 +378,20 @@ def _source(
     config: Mapping[str, str],
     topics: Sequence[str],
     pattern: str | None,
-    starting: str,
+    times: Mapping[str, Any],
     options: Mapping[str, Any] | None,
 ) -> dict[str, str]:
-    own = {"startingOffsets": starting, "batchRows": BATCH_ROWS, **(options or {})}
+    own = {**times, "batchRows": BATCH_ROWS, **(options or {})}
     return topic_options(config, topics, pattern, **own)
+
+
+def _times(starting: str, start_ms: int | None, end_ms: int | None) -> dict[str, Any]:
+    """The source's options for a start and an end."""
+    TimeWindow(start_ms, end_ms)  # checks the order
+    if start_ms is None:
+        return {"startingOffsets": starting, "endingTimestamp": end_ms}
+    strategy = {"startingOffsetsByTimestampStrategy": "latest"}
+    return {"startingTimestamp": start_ms, "endingTimestamp": end_ms, **strategy}
 
 
 def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:

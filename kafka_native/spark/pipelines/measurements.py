@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines.value_kinds import ValueKinds
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
 
@@ -27,6 +28,8 @@ BUCKETS_MAX: Final = 2000
 FIRST_WIDTH_MS: Final = 1000
 SAMPLE_BYTES: Final = 64 << 10
 SAMPLES_MAX: Final = 8
+SAMPLE_VALUES: Final = 200
+"""The number of values of a sample whose format is guessed."""
 _EXACT_BITS: Final = 8
 _PENDING_ROWS: Final = 100_000
 
@@ -352,6 +355,7 @@ class Measured:
         self.keys = KeyCounts()
         self.times = Timeline()
         self.compression = Compression()
+        self.values = ValueKinds()
         self._batches = 0
 
     def add(self, batch: pa.RecordBatch) -> None:
@@ -376,6 +380,7 @@ class Measured:
         self._batches += 1
         if self._batches & (self._batches - 1) == 0 and self._batches.bit_length() <= SAMPLES_MAX:
             self.compression.add(batch)
+            self.values.add(value.slice(0, SAMPLE_VALUES).to_pylist())
 
     def merge(self, other: Measured) -> None:
         """Add the measurements of another object, which can't be used afterwards."""
@@ -386,6 +391,7 @@ class Measured:
         self.keys.merge(other.keys)
         self.times.merge(other.times)
         self.compression.merge(other.compression)
+        self.values.merge(other.values)
 
     def to_json(self) -> dict[str, Any]:
         """Return the state in the form of JSON, for `from_json`."""
@@ -396,6 +402,7 @@ class Measured:
             "keys": self.keys.to_json(),
             "times": self.times.to_json(),
             "compression": [self.compression.raw, self.compression.packed],
+            "values": self.values.to_json(),
         }
 
     @classmethod
@@ -407,6 +414,7 @@ class Measured:
         made.keys = KeyCounts.from_json(data["keys"])
         made.times = Timeline.from_json(data["times"])
         made.compression = Compression(*data["compression"])
+        made.values = ValueKinds.from_json(data["values"])
         return made
 
 

@@ -6,6 +6,7 @@ of offsets (`measurements`), and the driver merges the results. Nothing is writt
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import partial
@@ -16,7 +17,14 @@ from kafka_native.cleaning import escaped_data
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.measurements import PARTS, Measured, Sizes, measure_task, width_of
+from kafka_native.spark.pipelines.measurements import (
+    PARTS,
+    KeyCounts,
+    Measured,
+    Sizes,
+    measure_task,
+    width_of,
+)
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     Work,
@@ -33,6 +41,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PartitionProfile", "Profile", "TopicProfile", "plan_profile", "profile"]
 
+_FEW_KEYS: Final = 10
+"""Up to this number of keys, the report shows each one."""
 TOP_KEYS: Final = 50
 SHARES: Final = (0.5, 0.9, 0.95, 0.99, 0.999)
 TOP_SHARES: Final = (1, 10, 100, 1000)
@@ -71,7 +81,15 @@ class TopicProfile(TypedDict):
 
     There is the number of distinct keys (None: more than are counted). Each frequent key has its
     text, its bytes in hex and its count. Counts may be too low by up to ``too_low_by``. Shares of
-    the most frequent keys are of the records with a key.
+    the most frequent keys are of the records with a key. ``standing_out`` is the number of keys
+    that are clearly more frequent than an average one, among the counted frequent keys; if there
+    are few keys, of all keys.
+    """
+    values: dict[str, Any]
+    """The formats that sampled values look like.
+
+    There is the number of samples, that of each format, and the schema ids of values with a
+    registry's framing, with the format and the number of samples of each.
     """
     times: dict[str, Any]
     """The width of buckets in milliseconds, and each bucket's start, records and bytes."""
@@ -219,6 +237,7 @@ def _topic(
         "tombstones": whole.tombstones,
         "sizes": {part: _sizes(whole.sizes[part]) for part in PARTS},
         "keys": _keys(whole),
+        "values": _values(whole),
         "times": _times(whole),
         "compression": _compression(whole),
         "partitions": partitions,
@@ -265,6 +284,7 @@ def _keys(measured: Measured) -> dict[str, Any]:
         "without_key": keys.nulls,
         "distinct": keys.distinct if keys.slack == 0 else None,
         "too_low_by": keys.slack,
+        "standing_out": _standing_out(keys),
         "top": [
             {"key": escaped_data(key), "hex": key.hex(), "count": count}
             for key, count in top[:TOP_KEYS]
@@ -274,6 +294,28 @@ def _keys(measured: Measured) -> dict[str, Any]:
             for number in TOP_SHARES
         },
     }
+
+
+def _standing_out(keys: KeyCounts) -> int:
+    """The number of keys with clearly more records than an average key has by chance.
+
+    If there are too many keys to count, a count up to ``slack`` may be chance. If there are few
+    keys, each counts.
+    """
+    if not keys.total or (keys.slack == 0 and keys.distinct <= _FEW_KEYS):
+        return keys.distinct
+    average = keys.total / max(1, keys.distinct)
+    least = max(3 * average, average + 4 * math.sqrt(average), keys.slack)
+    return sum(count > least for _, count in keys.top(max(TOP_SHARES)))
+
+
+def _values(measured: Measured) -> dict[str, Any]:
+    values = measured.values
+    schemas = [
+        {"id": schema_id, "format": name, "samples": count}
+        for schema_id, (name, count) in values.schemas.items()
+    ]
+    return {"sampled": values.sampled, "formats": values.kinds, "schemas": schemas}
 
 
 def _times(measured: Measured) -> dict[str, Any]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from html import escape as escape_html
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native.cleaning import escaped
 from kafka_native.spark.pipelines.profile import PartitionProfile, Profile, TopicProfile
@@ -20,6 +20,7 @@ BLUE, ORANGE = "#2f6f9f", "#e08a3c"
 BARS_MAX: Final = 60
 POINTS_MAX: Final = 300
 ROWS_MAX: Final = 500
+IDS_SHOWN: Final = 10
 KEY_MAX_CHARACTERS: Final = 80
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _SIZED: Final = ("value", "key", "headers", "record")
@@ -58,7 +59,8 @@ def html_of(profile: Profile) -> str:
 def _section(topic: str, found: TopicProfile) -> str:
     parts = [f"<h2>{escape(topic)}</h2>", _summary(found)]
     if found["records"]:
-        parts += [_sizes(found), _throughput(found), _keys(found), _compression(found)]
+        parts += [_sizes(found), _throughput(found), _keys(found), _values(found)]
+        parts.append(_compression(found))
     parts.append(_partitions(found["partitions"]))
     return "".join(parts)
 
@@ -175,6 +177,8 @@ def _keys(found: TopicProfile) -> str:
     text = f"{keys['with_key']:,} records with a key; different keys: {many}."
     if low:
         text += f" Counts of keys may be too low, by {low:,} at most."
+    if not keys["standing_out"]:
+        return f"<h3>Keys</h3>{_note(f'{text} {no_skew_text(keys)}')}"
     shares = ", ".join(
         f"the top {number} have {share:.1%}" for number, share in keys["top_shares"].items()
     )
@@ -185,6 +189,35 @@ def _keys(found: TopicProfile) -> str:
     return f"<h3>Keys</h3>{_note(text + ' Of these records, ' + shares + '.')}" + _table(
         ("key", "records", "share"), rows
     )
+
+
+def no_skew_text(keys: Mapping[str, Any]) -> str:
+    """A sentence for keys of which none stands out."""
+    most = keys["top"][0]["count"] + keys["too_low_by"]
+    share = most / keys["with_key"]
+    return f"No key stands out: each has at most {most:,} records ({share:.2%})."
+
+
+def values_text(values: Mapping[str, Any]) -> str:
+    """The formats of sampled values with their shares, and the schema ids."""
+    sampled = max(1, values["sampled"])
+    parts = [f"{name} {count / sampled:.1%}" for name, count in values["formats"].items()]
+    ids = [str(each["id"]) for each in values["schemas"]]
+    shown = ", ".join(ids[:IDS_SHOWN]) + (" ..." if len(ids) > IDS_SHOWN else "")
+    return ", ".join(parts) + (f"; schema ids {shown}" if ids else "")
+
+
+def _values(found: TopicProfile) -> str:
+    values = found["values"]
+    if not values["sampled"]:
+        return ""
+    text = f"By {values['sampled']:,} samples the values look like: {values_text(values)}."
+    rows = [
+        (str(each["id"]), each["format"], f"{each['samples']:,}")
+        for each in values["schemas"][:ROWS_MAX]
+    ]
+    table = _table(("schema id", "format", "samples"), rows) if rows else ""
+    return f"<h3>Values</h3>{_note(text)}{table}"
 
 
 def _key(text: str) -> str:
@@ -243,11 +276,14 @@ def _partitions(partitions: Sequence[PartitionProfile]) -> str:
 
 
 def _bars(axes: Axes, partitions: Sequence[PartitionProfile]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     axes.bar(
         [each["partition"] for each in partitions],
         [each["records"] for each in partitions],
         color=ORANGE,
     )
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel("partition")
     axes.set_ylabel("records")
 

@@ -33,6 +33,7 @@ from kafka_native.spark.pipelines.target import (
     partition_count,
     without_negative_timestamps,
 )
+from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class ReplayTask:
     :param partitions: Keep each record's partition, or choose one by the key.
     :param timestamps: Keep each record's timestamp, or use the time of the replay.
     :param rate: The largest number of messages per second of this task; None: no limit.
+    :param window: Only the records of this time window.
     """
 
     source: Folder
@@ -141,6 +143,7 @@ class ReplayTask:
     partitions: Partitions = "keep"
     timestamps: Timestamps = "keep"
     rate: float | None = None
+    window: TimeWindow = field(default_factory=TimeWindow)
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Produce the records that aren't acknowledged yet.
@@ -159,7 +162,7 @@ class ReplayTask:
                 lambda position, records: progress.write(lane, position, records),
             )
             for next_position, batch in read_lane(self.source, lane, position):
-                sender.send(batch, next_position)
+                sender.send(self.window.cut(batch), next_position)
             sender.finish()
         return {
             "lane": lane.name,
@@ -343,6 +346,8 @@ def replay(
     partitions: Partitions = "keep",
     timestamps: Timestamps = "keep",
     rate: float | None = None,
+    start_ms: int | None = None,
+    end_ms: int | None = None,
     session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
@@ -361,6 +366,8 @@ def replay(
     :param partitions: ``keep``, or ``hash``: choose one by the key.
     :param timestamps: ``keep``, or ``now``: the time of the replay.
     :param rate: The largest number of messages per second of all tasks; None: no limit.
+    :param start_ms: Only records from this time on, in milliseconds since 1970; None: no limit.
+    :param end_ms: Only records before this time.
     :param session: The Spark session, or a function that opens one; None: a new one, with
         ``master`` and ``conf``.
     :param on_progress: Called with the progress several times a second, on a separate thread.
@@ -369,11 +376,13 @@ def replay(
     folder = source if isinstance(source, Folder) else Folder(source)
     if rate is not None and rate <= 0:
         raise PipelineError("rate: write a number above 0, or leave it out")
-    lanes = tuple(lanes_of(folder, topics, dates))
+    lanes, window = tuple(lanes_of(folder, topics, dates)), TimeWindow(start_ms, end_ms)
+    window.check(lanes)
     sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
     notes = Folder(checkpoint)
     progress = Progress(notes)
-    what = {"source": folder.root, "dates": list(dates), "topic": topic}
+    what: dict[str, Any] = {"source": folder.root, "dates": list(dates), "topic": topic}
+    what |= {"start_ms": start_ms, "end_ms": end_ms} if window else {}
     progress.prepare({**what, "rename": dict(rename or {})})
     left = tuple(
         each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces)
@@ -388,8 +397,9 @@ def replay(
             at_once = min(len(left), spark.sparkContext.defaultParallelism)
             share = None if rate is None else rate / at_once
             task = ReplayTask(
-                folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share
-            )
+                folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share,
+                window,
+            )  # fmt: skip
             counter = WorkCounter(spark)
             total = sum(each.rows for each in left)
             try:
