@@ -23,3 +23,7 @@ class OptionError(ValueError):
 
 class DataLossError(RuntimeError):
     """Records that the query needs have been deleted (``failOnDataLoss``)."""
+
+
+class PipelineError(RuntimeError):
+    """A pipeline or a stream can't go on. The text gives the reason and the remedy."""

@@ -89,6 +89,7 @@ SOURCE_NAMES: Final = (
     "columns",
     "rows",
     "batchRows",
+    "checkpointLocation",
 )
 """The source's options besides ``kafka.*``."""
 
@@ -190,6 +191,8 @@ class SourceOptions:
     """The kind of rows: records, or ranges of offsets that your own task reads."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
+    checkpoint: str = ""
+    """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: not named."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The user's options with lower-case names. They contain secrets."""
 
@@ -228,6 +231,7 @@ class SourceOptions:
             if parser.choice("rows", ("records", "ranges"), "records") == "ranges"
             else "records",
             batch_rows=parser.integer("batchRows", 0, 0),
+            checkpoint=given.get("checkpointlocation", "").strip(),
             given=given,
         )
 

@@ -18,9 +18,9 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay, target
-from kafka_native.spark.pipelines.folder import Folder
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage

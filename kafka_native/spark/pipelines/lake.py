@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
+from kafka_native.spark.folder import Folder, checked_topic, loaded
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 if TYPE_CHECKING:

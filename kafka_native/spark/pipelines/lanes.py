@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.lake import LOG, Lake
 from kafka_native.spark.pipelines.session import PipelineError
 

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.folder import Folder, checked_topic
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.folder import Folder, checked_topic
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
 

@@ -23,12 +23,12 @@ from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.exactly_once import BatchTransaction
+from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
 from kafka_native.spark.pipelines import copy
-from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     Work,

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaException, Producer
 from kafka_native.spark.client_pool import admitted
+from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.pipelines.folder import Folder, loaded
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.session import (
     PipelineError,

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from kafka_native.spark.errors import PipelineError
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
@@ -51,10 +53,6 @@ _STOP_CHECK_INTERVAL_S: Final = 0.5
 _START_TRIES_MAX: Final = 5
 _WORKER_TOO_SLOW_TEXT: Final = "Python worker failed to connect back"
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
-
-
-class PipelineError(RuntimeError):
-    """A pipeline can't go on. The text gives the reason and the remedy."""
 
 
 def check_topic(topic: str, found: str, known: Mapping[str, str], advice: str) -> None:

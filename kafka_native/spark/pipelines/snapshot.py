@@ -18,11 +18,11 @@ from uuid import uuid4
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.folder import Folder, checked_topic, loaded
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, flat, nested, offsets_json
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
-from kafka_native.spark.pipelines.folder import Folder, checked_topic, loaded
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     Work,

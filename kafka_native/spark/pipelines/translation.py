@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.pipelines.folder import Folder
+from kafka_native.spark.folder import Folder
 
 __all__ = [
     "PIECE_SCHEMA",

@@ -1,4 +1,4 @@
-"""A folder for a pipeline's own small JSON files, which are complete or missing after a crash."""
+"""A folder for our own small JSON files, which are complete or missing after a crash."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from typing import Any, Final
 
 import pyarrow.fs
 
-from kafka_native.spark.pipelines.session import PipelineError
+from kafka_native.spark.errors import PipelineError
 
 __all__ = ["Folder", "checked_topic", "loaded"]
 
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+_S3: Final = re.compile(r"^s3[an]:", re.I)
+_LOCAL: Final = re.compile(r"^file:/(?!/)")  # Hadoop writes file:/path
 
 
 class Folder:
     """A folder on a file system that pyarrow knows. Paths are relative to it, separated by ``/``.
 
-    :param path: A folder, or a URI such as ``s3://...``, ``gs://...``, ``hdfs://...``.
+    :param path: A folder, or a URI such as ``s3://...``, ``gs://...``, ``hdfs://...``. Hadoop's
+        names ``s3a:`` and ``s3n:`` mean ``s3:``.
     :param filesystem: The ``pyarrow.fs.FileSystem`` (or an fsspec one) of ``path``; None: chosen by
         ``path``.
     """
@@ -31,10 +35,11 @@ class Folder:
         self.uri = os.fspath(path)
         if filesystem is not None:
             self.fs, self.root = pyarrow.fs._ensure_filesystem(filesystem), self.uri
-        elif re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", self.uri):
-            self.fs, self.root = pyarrow.fs.FileSystem.from_uri(self.uri)
+        elif _URI.match(self.uri):
+            self.fs, self.root = pyarrow.fs.FileSystem.from_uri(_S3.sub("s3:", self.uri))
         else:
-            self.fs, self.root = pyarrow.fs.LocalFileSystem(), str(Path(self.uri).absolute())
+            path = _LOCAL.sub("/", self.uri)
+            self.fs, self.root = pyarrow.fs.LocalFileSystem(), str(Path(path).absolute())
         self.root = self.root.rstrip("/")
 
     @property
