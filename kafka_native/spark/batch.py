@@ -45,7 +45,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         """Check the options for batch queries."""
         self.options = options.for_batch()
-        self.filters = PushedFilters()
+        self.filters = PushedFilters(others=frozenset(options.other_columns))
         # PySpark looks for an attribute; mypy knows a method of this name.
         setattr(self, "pushFilters", _PushFilters(self.filters))  # noqa: B010
 

@@ -27,3 +27,7 @@ class DataLossError(RuntimeError):
 
 class PipelineError(RuntimeError):
     """A pipeline or a stream can't go on. The text gives the reason and the remedy."""
+
+
+class MalformedRecordError(ValueError):
+    """A record doesn't decode into its typed columns (``mode=FAILFAST``)."""
