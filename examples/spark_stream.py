@@ -30,23 +30,24 @@ spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "fals
 spark.sparkContext.setLogLevel("ERROR")
 spark.dataSource.register(KafkaNativeDataSource)
 
-readings = (
-    spark.readStream.format("kafka_native")
-    .option("kafka.bootstrap.servers", BOOTSTRAP)
-    .option("subscribe", "readings")
-    .option("startingOffsets", "earliest")
-    .option("maxOffsetsPerTrigger", 400)
-    .load()
-    .selectExpr("CAST(key AS string) AS sensor", "CAST(CAST(value AS string) AS int) AS reading")
-)
-
 with tempfile.TemporaryDirectory() as folder:
+    checkpoint = f"{folder}/checkpoint"
+    readings = (
+        spark.readStream.format("kafka_native")
+        .option("kafka.bootstrap.servers", BOOTSTRAP)
+        .option("subscribe", "readings")
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", 400)
+        .option("checkpointLocation", checkpoint)  # keeps the ids of topics there, too
+        .load()
+        .selectExpr(
+            "CAST(key AS string) AS sensor", "CAST(CAST(value AS string) AS int) AS reading"
+        )
+    )
 
     def run() -> StreamingQuery:
         """Write all available readings into Parquet files; the checkpoint stores the position."""
-        writer = readings.writeStream.format("parquet").option(
-            "checkpointLocation", f"{folder}/checkpoint"
-        )
+        writer = readings.writeStream.format("parquet").option("checkpointLocation", checkpoint)
         query = writer.trigger(availableNow=True).start(f"{folder}/readings")
         query.awaitTermination()
         return query
@@ -56,9 +57,7 @@ with tempfile.TemporaryDirectory() as folder:
     produce(100)
     print("after a restart:", [progress["numInputRows"] for progress in run().recentProgress])
     print("rows in the files:", spark.read.parquet(f"{folder}/readings").count())
-    last = max(
-        (Path(folder) / "checkpoint" / "offsets").glob("[0-9]*"), key=lambda path: int(path.name)
-    )
+    last = max((Path(checkpoint) / "offsets").glob("[0-9]*"), key=lambda path: int(path.name))
     print("the checkpoint ends at", json.loads(last.read_text().splitlines()[-1]))
 
 spark.stop()

@@ -18,7 +18,6 @@ from kafka_native._native.engine import begin_exit
 from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
-from kafka_native._native.relay import Relay
 from kafka_native.client_core import (
     ClientCore,
     UninitializedClient,
@@ -437,17 +436,6 @@ class Producer(ProducerCore):
             return produce_encoded(produce, topic, data, columns, typed, options)
         taken: int = produce(data, columns, *options)
         return taken
-
-    def _relay(self, topic: str, partition: int) -> Relay:
-        """For record batches as they were fetched, see `kafka_native._native.relay`."""
-        self._client.check_open(CLOSED_TEXT)
-        relay = Relay(self, topic, partition)
-        try:  # a batch can be sent whole only if the partitions are known
-            _partitions_of(self._client, PARTITIONS_WAIT_S, topic)
-        except BaseException:
-            relay.close()
-            raise
-        return relay
 
     # --- reports ---
 

@@ -21,6 +21,13 @@ except ImportError as _missing:
 
 from kafka_native.spark.datasource import KafkaNativeDataSource
 from kafka_native.spark.interpreter import worker_python
+from kafka_native.spark.kept_state import SkippedOffsets, skipped_offsets
 from kafka_native.spark.partitioning import by_partition
 
-__all__ = ["KafkaNativeDataSource", "by_partition", "worker_python"]
+__all__ = [
+    "KafkaNativeDataSource",
+    "SkippedOffsets",
+    "by_partition",
+    "skipped_offsets",
+    "worker_python",
+]

@@ -19,6 +19,7 @@ from typing import Final, Generic, TypeVar
 from pyspark import TaskContext
 
 from kafka_native import Consumer, Producer
+from kafka_native.internal import await_admission
 
 __all__ = ["IdleClient", "Pool", "admitted", "freeze_imports"]
 
@@ -66,7 +67,7 @@ def admitted(client: A) -> A:
     :raises KafkaException: TLS or SASL failed (_SSL, _AUTHENTICATION). The client is closed.
     """
     try:
-        client._client.await_admission(_ADMISSION_S)
+        await_admission(client, _ADMISSION_S)
     except BaseException:
         client.close()
         raise

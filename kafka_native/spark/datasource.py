@@ -50,8 +50,15 @@ class KafkaNativeDataSource(DataSource):
         Spark pickles this object afterwards. So the whole query has the schemas that were found
         here.
 
-        :raises OptionError: An option is invalid, or a schema isn't found.
+        :raises OptionError: An option is invalid, or a schema isn't found. Or the schema is for a
+            table of CREATE TABLE: its options wouldn't be there when it is read.
         """
+        if any(name.startswith("option.") for name in lowered(self.options)):
+            raise OptionError(
+                "USING kafka_native",
+                "Spark passes the options of a table to no Python source: write CREATE TEMPORARY "
+                "VIEW name USING kafka_native OPTIONS (...) in place of CREATE TABLE",
+            )
         options = self._parsed()
         if options.decoded is not None:
             return options.decoded.struct(options.columns)
@@ -61,7 +68,7 @@ class KafkaNativeDataSource(DataSource):
         """Make the reader of ``spark.read``."""
         from kafka_native.spark import batch
 
-        return batch.BatchReader(self._source_options(schema))
+        return batch.batch_reader(self._source_options(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Make the reader of ``spark.readStream``."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_native import KafkaException
+
 
 class OptionError(ValueError):
     """An option is invalid. The text names it and says what to write; it never shows secrets.
@@ -23,6 +25,17 @@ class OptionError(ValueError):
 
 class DataLossError(RuntimeError):
     """Records that the query needs have been deleted (``failOnDataLoss``)."""
+
+
+class PartitionGoneError(KafkaException):
+    """No broker has the partition or the topic any more. The client has asked all of them for long.
+
+    The opposite is `StaleMetadataError`: a broker that doesn't know it yet.
+    """
+
+
+class StaleMetadataError(KafkaException):
+    """A broker doesn't know a topic or a partition. Its metadata may be old, so another may."""
 
 
 class PipelineError(RuntimeError):

@@ -80,6 +80,13 @@ class Folder:
             data: bytes = stream.read()
         return data
 
+    def content(self, path: str) -> dict[str, Any]:
+        """Return the JSON object of a file.
+
+        :raises PipelineError: The content isn't a JSON object.
+        """
+        return loaded(self.read(path), path)
+
     def write(self, path: str, content: object) -> None:
         """Write or replace a JSON file. Readers see the old or the new file as a whole."""
         data = (json.dumps(content, indent=1) + "\n").encode()

@@ -20,9 +20,8 @@ from functools import cached_property
 from typing import Any, Final
 
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.folder import Folder, loaded
 
-__all__ = ["KeptState", "SkippedOffsets"]
+__all__ = ["KeptState", "SkippedOffsets", "skipped_offsets"]
 
 FOLDER: Final = "kafka_native"
 OPTION: Final = "checkpointLocation"
@@ -54,6 +53,8 @@ class KeptState:
 
     def __init__(self, checkpoint: str | os.PathLike[str], *, filesystem: Any = None) -> None:
         """Store the location. Nothing is read or written."""
+        from kafka_native.spark.folder import Folder  # it imports pyarrow.fs: 40 ms
+
         self._folder = Folder(checkpoint, filesystem=filesystem)
 
     @cached_property
@@ -68,7 +69,7 @@ class KeptState:
                 f"{self._folder.uri} isn't the checkpoint of a running query: write the folder "
                 f"that writeStream has as its {OPTION}, with its scheme if it isn't local",
             )
-        return str(loaded(self._folder.read("metadata"), "metadata").get("id", ""))
+        return str(self._folder.content("metadata").get("id", ""))
 
     def read(self, name: str) -> dict[str, Any] | None:
         """Return the content of a file; None if this query hasn't written it.
@@ -79,7 +80,7 @@ class KeptState:
         path = _path(name)
         if not self._folder.exists(path):
             return None
-        content = loaded(self._folder.read(path), path)
+        content = self._folder.content(path)
         return content if content.pop("query", None) == self.query else None
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
@@ -116,6 +117,18 @@ class KeptState:
         return sorted(
             found, key=lambda each: (each.topic, each.partition, each.start, each.time_ms)
         )
+
+
+def skipped_offsets(
+    checkpoint: str | os.PathLike[str], *, filesystem: Any = None
+) -> list[SkippedOffsets]:
+    """The offsets that a stream has skipped (``failOnDataLoss=false``), sorted by partition.
+
+    :param checkpoint: The stream's checkpoint, which was also its source's ``checkpointLocation``.
+    :param filesystem: The ``pyarrow.fs.FileSystem`` of the folder; None: chosen by ``checkpoint``.
+    :raises OptionError: The folder isn't the checkpoint of a query.
+    """
+    return KeptState(checkpoint, filesystem=filesystem).skipped()
 
 
 def _path(name: str) -> str:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Final, TypeVar
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
+from kafka_native.internal import listed_topic_id
 from kafka_native.spark.client_pool import admitted
-from kafka_native.spark.errors import OptionError
+from kafka_native.spark.errors import OptionError, PartitionGoneError, StaleMetadataError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import (
     EARLIEST,
@@ -21,6 +21,7 @@ from kafka_native.spark.offsets import (
     listed,
 )
 from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.patterns import topic_pattern
 
 T = TypeVar("T")
 
@@ -79,6 +80,12 @@ class OffsetReader:
         :raises KafkaException: A named topic or partition doesn't exist, or no broker answers.
         """
         return sorted(self._with_retries(self._partitions))
+
+    def cluster_id(self) -> str:
+        """The id of the cluster; empty if it sends none."""
+        return self._with_retries(
+            lambda: self.consumer.cluster_id(self._options.api_timeout_s) or ""
+        )
 
     def earliest(self, partitions: Iterable[Key]) -> dict[Key, int]:
         """The first offset of each partition."""
@@ -141,21 +148,25 @@ class OffsetReader:
             for each in found:
                 if each.error is not None:
                     text = f"{each.topic} [{each.partition}]: {each.error.str()}"
-                    raise KafkaException(KafkaError(each.error.code(), text))
+                    code = each.error.code()
+                    # For unknown partitions the client has repeated the request itself.
+                    is_gone = code in UNKNOWN_PARTITION_ERRORS
+                    raise (PartitionGoneError if is_gone else KafkaException)(
+                        KafkaError(code, text)
+                    )
             return {(each.topic, each.partition): each.offset for each in found}
 
-        # Not repeated for unknown partitions, because the client has repeated those itself.
-        return self._with_retries(ask, UNKNOWN_PARTITION_ERRORS)
+        return self._with_retries(ask)
 
     def _partitions(self) -> list[Key]:
         subscription = self._options.subscription
         if subscription.pattern:
-            pattern = re.compile(subscription.pattern)
+            pattern = topic_pattern(subscription.pattern)
             topics = self.consumer.list_topics(timeout=self._options.api_timeout_s).topics
             names = [
                 name for name in topics if name not in _INTERNAL_TOPICS and pattern.fullmatch(name)
             ]
-            self.topic_ids = {name: topics[name]._id for name in names}
+            self.topic_ids = {name: listed_topic_id(topics[name]) for name in names}
             return [(name, number) for name in names for number in topics[name].partitions]
         wanted = (
             dict.fromkeys(topic for topic, _ in subscription.partitions)
@@ -170,7 +181,7 @@ class OffsetReader:
         missing = set(subscription.partitions) - set(existing)
         if missing:
             topic, partition = min(missing)
-            raise KafkaException(
+            raise StaleMetadataError(
                 KafkaError(
                     KafkaError._UNKNOWN_PARTITION,
                     f"option assign: {topic} has no partition {partition}",
@@ -183,23 +194,26 @@ class OffsetReader:
         error = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART) if topic is None else topic.error
         if topic is None or error is not None:
             assert error is not None
-            raise KafkaException(KafkaError(error.code(), f"topic {name}: {error.str()}"))
-        self.topic_ids[name] = topic._id
+            is_unknown = error.code() in UNKNOWN_PARTITION_ERRORS
+            raise (StaleMetadataError if is_unknown else KafkaException)(
+                KafkaError(error.code(), f"topic {name}: {error.str()}")
+            )
+        self.topic_ids[name] = listed_topic_id(topic)
         return [(name, number) for number in topic.partitions]
 
-    def _with_retries(self, ask: Callable[[], T], final: Container[int] = ()) -> T:
-        """Send a request with retries. Errors with a ``final`` code are raised at once."""
+    def _with_retries(self, ask: Callable[[], T]) -> T:
+        """Send a request with retries. A partition that is gone is reported at once."""
         attempts = self._options.fetch_retries
         while True:
             try:
                 return ask()
             except KafkaException as error:
                 cause: KafkaError = error.args[0]
-                if attempts <= 0 or cause.fatal() or cause.code() in final:
+                if attempts <= 0 or cause.fatal() or isinstance(error, PartitionGoneError):
                     raise
                 attempts -= 1
                 logger.warning("asking for offsets failed, trying again: %s", cause.str())
-                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
+                if not isinstance(error, StaleMetadataError):
                     self.close()
                 time.sleep(self._options.retry_interval_s)
 

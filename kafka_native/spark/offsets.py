@@ -23,12 +23,10 @@ LATEST: Final = -1
 Key = tuple[str, int]
 """A topic and a partition number."""
 
-UNKNOWN_PARTITION_ERRORS: Final = (
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError._UNKNOWN_PARTITION,
-)
-"""The errors for a topic or partition that doesn't exist, or no longer exists."""
+GONE_ERRORS: Final = (KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION)
+"""The client's errors for a topic or partition that no broker has any more."""
+UNKNOWN_PARTITION_ERRORS: Final = (KafkaError.UNKNOWN_TOPIC_OR_PART, *GONE_ERRORS)
+"""All errors for an unknown topic or partition. A broker's own may come from old metadata."""
 _OFFSET_MAX: Final = (1 << 63) - 1
 _PARTITION_MAX: Final = (1 << 31) - 1
 

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.property import REDACTED, without_secrets
-from kafka_native.config import parse
+from kafka_native.config import PROPERTIES, parse
 from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.log import logger
@@ -27,6 +27,7 @@ from kafka_native.spark.offsets import (
     parse_offsets,
     parse_timestamps,
 )
+from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.properties import PREFIX, client_properties, is_sensitive, time_limit_s
 from kafka_native.spark.typed_columns import (
     NAMES,
@@ -70,6 +71,7 @@ SOURCE_NAMES: Final = (
     "rows",
     "batchRows",
     "checkpointLocation",
+    "pushFilters",
     *NAMES,
 )
 """The source's options besides ``kafka.*`` and ``schema.registry.*``."""
@@ -80,7 +82,11 @@ SINK_NAMES: Final = ("topic", "includeHeaders")
 _SPARK_OPTIONS: Final = frozenset(
     {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
 )
-"""Spark's own options, which it also passes to sources and sinks."""
+"""Spark's own options, which it also passes to sources and sinks. Newer versions may add some."""
+_SPARK_PREFIXES: Final = ("spark.", "__")
+"""The beginnings of names that Spark uses for itself."""
+_SIMILARITY_MIN: Final = 0.75
+"""The similarity, from 0 to 1, from which on a name counts as one of ours with a mistake."""
 
 _NO_COMMITS: Final = "offsets are kept in Spark's checkpoints; the source commits none to Kafka"
 _SERIALIZER: Final = (
@@ -110,6 +116,10 @@ _DURATION_S: Final = {
 _NUMBER_MAX: Final = (1 << 63) - 1
 PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
+_REQUEST_MAX_BYTES: Final = "1048576"
+"""The Java client's default of ``max.request.size``. This client's own default is less."""
+_SINK_PROPAGATION_MS: Final = "5000"
+"""The time for which a task searches for a topic or partition. Spark repeats a failed task."""
 _TRANSACTION_MS: Final = "900000"
 """The brokers' default of ``transaction.max.timeout.ms``: a micro-batch may take that long."""
 
@@ -181,6 +191,8 @@ class SourceOptions:
     """The decoded columns, when the driver has found the schemas (`with_columns`)."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
+    push_filters: bool = False
+    """Whether a batch query's filters reduce the offsets to read."""
     checkpoint: str = ""
     """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: not named."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -229,6 +241,7 @@ class SourceOptions:
             rows=rows,
             typed=typed,
             batch_rows=parser.integer("batchRows", 0, 0),
+            push_filters=parser.flag("pushFilters", False),
             checkpoint=given.get("checkpointlocation", "").strip(),
             given=given,
         )
@@ -328,6 +341,8 @@ class SinkOptions:
             "client.id": _CLIENT_ID,
             "partitioner": "murmur2_random",
             "enable.idempotence": idempotent,
+            "message.max.bytes": _REQUEST_MAX_BYTES,
+            "topic.metadata.propagation.max.ms": _SINK_PROPAGATION_MS,
         }
         if own.get("transactional.id"):
             defaults["transaction.timeout.ms"] = _TRANSACTION_MS
@@ -413,21 +428,19 @@ class _OptionParser:
 def _check_names(
     given: Mapping[str, str], names: Iterable[str], prefixes: tuple[str, ...] = (PREFIX,)
 ) -> None:
+    """Check the names of options. A name like one of ours is a mistake; others may be Spark's."""
     known = {name.lower(): name for name in names}
     for name in given:
-        if name in known or name.startswith(prefixes) or name in _SPARK_OPTIONS:
+        if name in known or name.startswith((*prefixes, *_SPARK_PREFIXES)):
             continue
-        close = difflib.get_close_matches(
-            name, [*known, *(f"{PREFIX}{each}" for each in ("bootstrap.servers",))], n=1
-        )
-        hint = (
-            f"did you mean {known.get(close[0], close[0])}?"
-            if close
-            else f"there are {', '.join(sorted(names))}"
-        )
-        raise OptionError(
-            name, f"there is no such option: {hint}; properties of Kafka begin with kafka."
-        )
+        if name in PROPERTIES:
+            raise OptionError(name, f"properties of Kafka begin with kafka.: write {PREFIX}{name}")
+        if name in _SPARK_OPTIONS:
+            continue
+        close = difflib.get_close_matches(name, known, n=1, cutoff=_SIMILARITY_MIN)
+        if close:
+            raise OptionError(name, f"there is no such option: did you mean {known[close[0]]}?")
+        logger.warning("option %s is ignored: it is none of the source's or sink's options", name)
 
 
 def _refuse(given: Mapping[str, str], refused: Mapping[str, str]) -> None:
@@ -457,8 +470,8 @@ def _subscription(given: Mapping[str, str]) -> Subscription:
             name, "it is empty: write a regular expression that names of topics match as a whole"
         )
     try:
-        re.compile(text)
-    except re.error as error:
+        topic_pattern(text)
+    except ValueError as error:
         raise OptionError(name, f"{text!r} is no regular expression: {error}") from None
     return Subscription(pattern=text)
 
@@ -576,7 +589,9 @@ def _checked_config(
     servers = config.get("bootstrap.servers", config.get("metadata.broker.list", ""))
     if not servers.strip():
         raise OptionError(
-            "kafka.bootstrap.servers", "it is missing: write host:port of some brokers, with commas"
+            "kafka.bootstrap.servers",
+            "it is missing: write host:port of some brokers, with commas. (Spark passes no options "
+            "for a table of CREATE TABLE: write CREATE TEMPORARY VIEW)",
         )
     try:
         parse(config, role)

@@ -79,6 +79,11 @@ _JAAS: Final = re.compile(
 _JAAS_PAIR: Final = re.compile(
     r"""\s*([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))""", re.S
 )
+_KERBEROS_OPTIONS: Final = {
+    "keyTab": "sasl.kerberos.keytab",
+    "principal": "sasl.kerberos.principal",
+    "serviceName": "sasl.kerberos.service.name",
+}
 _JAAS_MODULES: Final = ("PlainLoginModule", "ScramLoginModule")
 
 
@@ -197,18 +202,35 @@ def _keystore(value: str, role: str) -> dict[str, str]:
 def _jaas(value: str, role: str) -> dict[str, str]:
     """Read ``...PlainLoginModule required username="..." password="...";``."""
     match = _JAAS.match(value)
+    if match is not None and match["module"].rpartition(".")[2] == "Krb5LoginModule":
+        return _kerberos(match["pairs"])
     if match is None or match["module"].rpartition(".")[2] not in _JAAS_MODULES:
         raise OptionError(PREFIX + "sasl.jaas.config", _HINTS["sasl.jaas.config"])
-    pairs = {
-        pair[1]: re.sub(
-            r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None)
-        )
-        for pair in _JAAS_PAIR.finditer(match["pairs"])
-    }
+    pairs = _jaas_pairs(match["pairs"])
     if "username" not in pairs or "password" not in pairs:
         raise OptionError(PREFIX + "sasl.jaas.config", "it has no username or no password")
     found = {"sasl.username": pairs["username"], "sasl.password": pairs["password"]}
     return {**found, "sasl.scram.tokenauth": pairs["tokenauth"]} if "tokenauth" in pairs else found
+
+
+def _jaas_pairs(text: str) -> dict[str, str]:
+    return {
+        pair[1]: re.sub(
+            r"\\(.)", r"\1", next(each for each in pair.groups()[1:] if each is not None)
+        )
+        for pair in _JAAS_PAIR.finditer(text)
+    }
+
+
+def _kerberos(text: str) -> dict[str, str]:
+    """Read the options of ``Krb5LoginModule``: a keytab, or the existing tickets."""
+    pairs = _jaas_pairs(text)
+    found = {own: pairs[name] for name, own in _KERBEROS_OPTIONS.items() if pairs.get(name)}
+    if pairs.get("useKeyTab", "false").lower() != "true":
+        found.pop("sasl.kerberos.keytab", None)
+    elif "sasl.kerberos.keytab" not in found:
+        raise OptionError(PREFIX + "sasl.jaas.config", "useKeyTab=true needs keyTab=")
+    return found
 
 
 _SPECIAL: Final[Mapping[str, Callable[[str, str], dict[str, str]]]] = {

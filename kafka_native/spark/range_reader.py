@@ -15,15 +15,21 @@ import pyarrow.compute as pc
 
 from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native._native.arrow_consumer import UnfitError
-from kafka_native._native.relay import FetchedBatches, take_batches
 from kafka_native.arrow import ArrowBatch
+from kafka_native.internal import (
+    FetchedBatches,
+    keep_batches,
+    listed_topic_id,
+    take_batches,
+    topic_id,
+)
 from kafka_native.spark import typed_columns
 from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
 from kafka_native.spark.column_types import conform
 from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
 from kafka_native.spark.errors import DataLossError, MalformedRecordError
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import EARLIEST, LATEST, UNKNOWN_PARTITION_ERRORS
+from kafka_native.spark.offsets import EARLIEST, GONE_ERRORS, LATEST
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.typed_columns import TypedColumns, codecs_of
@@ -73,6 +79,10 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
+OnSkip = Callable[[int, int, str], object]
+"""Called for skipped offsets: the first one, the one after the last, and the reason."""
+
+
 def _release(consumer: Consumer) -> bool:
     """Unassign a consumer. Returns whether it can read another range."""
     if consumer.fatal_error() is not None:
@@ -83,7 +93,7 @@ def _release(consumer: Consumer) -> bool:
 
 def _batch_consumer(config: Mapping[str, object]) -> Consumer:
     consumer = Consumer(config)
-    consumer._keep_batches()
+    keep_batches(consumer)
     return consumer
 
 
@@ -107,10 +117,15 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
     return pa.schema([(name, _ARROW_TYPES[COLUMNS[name]]) for name in columns])
 
 
-def read_rows(options: SourceOptions, range_: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The rows of a source's task: the records of its range, or the range (``rows=ranges``)."""
+def read_rows(
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
+
+    :param on_skip: See `read_range`.
+    """
     if options.rows == "records":
-        yield from read_range(options, range_)
+        yield from read_range(options, range_, on_skip=on_skip)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -183,8 +198,6 @@ class _Fetched(Protocol):
 
 
 T = TypeVar("T", bound=_Fetched)
-OnSkip = Callable[[int, int, str], object]
-"""Called for skipped offsets: the first one, the one after the last, and the reason."""
 
 
 class _PositionReader(ABC, Generic[T]):
@@ -243,7 +256,7 @@ class _PositionReader(ABC, Generic[T]):
 
         A range without an id belongs to the topic of its first records.
         """
-        known = self._consumer._client.topic_id(self._range.topic)
+        known = topic_id(self._consumer, self._range.topic)
         self._topic_id = self._topic_id or known
         if known in ("", self._topic_id):
             return True
@@ -262,11 +275,8 @@ class _PositionReader(ABC, Generic[T]):
                 time.sleep(self._options.retry_interval_s)
             described = self._consumer.list_topics(self._range.topic, self._options.api_timeout_s)
             found = described.topics.get(self._range.topic)
-            if (
-                found is not None
-                and "" not in (found._id, self._topic_id)
-                and found._id != self._topic_id
-            ):
+            found_id = "" if found is None else listed_topic_id(found)
+            if "" not in (found_id, self._topic_id) and found_id != self._topic_id:
                 self._lose(self._range.end, "the topic was deleted and recreated")
                 return True
         return False
@@ -282,7 +292,7 @@ class _PositionReader(ABC, Generic[T]):
         elif code == KafkaError.UNKNOWN_TOPIC_OR_PART:
             # A broker may not know the topic yet.
             self._missing = self._missing or (error, time.monotonic())
-        elif code in UNKNOWN_PARTITION_ERRORS:
+        elif code in GONE_ERRORS:
             self._lose_all(error)
         elif error.fatal() or not (code in _TRANSIENT_ERRORS or error.retriable()):
             raise KafkaException(
@@ -323,7 +333,7 @@ class _PositionReader(ABC, Generic[T]):
             self._recheck_end()
 
     def _on_out_of_range(self) -> None:
-        known = self._consumer._client.topic_id(self._range.topic)
+        known = topic_id(self._consumer, self._range.topic)
         if known not in ("", self._topic_id) and self._topic_id and self._is_lost():
             return
         first = self._offset_at(EARLIEST)

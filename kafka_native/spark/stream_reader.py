@@ -14,13 +14,12 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from kafka_native import KafkaError, KafkaException
 from kafka_native.spark.admission import TriggerDelay, share_out
-from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.errors import DataLossError, PartitionGoneError
+from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
-    UNKNOWN_PARTITION_ERRORS,
     Key,
     Limit,
     flat,
@@ -29,6 +28,7 @@ from kafka_native.spark.offsets import (
 )
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
+from kafka_native.spark.topic_ids import KeptTopicIds, Offsets, TopicIds
 
 limits: Any
 try:
@@ -36,14 +36,15 @@ try:
 except ImportError:  # PySpark 4.0 and 4.1 pass neither a start nor a limit
     limits = None
 
-Offsets = dict[Key, int]
-"""The next offset of each partition."""
-
 DISCOVERY_S: Final = 1.0
 """The shortest interval between two searches for new topics and partitions."""
 CHECK_INTERVAL_S: Final = 0.25
 """The interval of searches for a missing partition. Each search may go to another broker."""
 _LATEST: Final = Limit("latest", "startingOffsets")
+_NO_CHECKPOINT_TEXT: Final = (
+    "a topic that is deleted and recreated while the query doesn't run can't be noticed: write "
+    "option checkpointLocation of writeStream as an option of readStream, too"
+)
 
 _AvailableNow: Any = object if limits is None else limits.SupportsTriggerAvailableNow
 
@@ -119,7 +120,18 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         from kafka_native.spark.range_reader import read_rows
 
         assert isinstance(partition, OffsetRange)
-        return read_rows(self.options, partition)
+        return read_rows(self.options, partition, self._skip_recorder(partition))
+
+    def _skip_recorder(self, range_: OffsetRange) -> Callable[[int, int, str], object]:
+        """A function that records skipped offsets of a range beside the checkpoint."""
+
+        def record(start: int, end: int, reason: str) -> None:
+            if self.options.checkpoint:
+                now_ms = time.time_ns() // 1_000_000
+                skipped = SkippedOffsets(*range_.key, start, end, reason, now_ms, range_.topic_id)
+                KeptState(self.options.checkpoint).add_skipped(skipped)
+
+        return record
 
     def commit(self, end: dict[str, object]) -> None:
         """Do nothing: Spark's checkpoint has the query's progress."""
@@ -149,11 +161,14 @@ class Planner:
         self._initial: Offsets | None = None
         self._target: Offsets | None = None
         self._settled = False
+        self._is_loaded = False
         self._known: list[Key] = []
         self._known_s: float | None = None
         self._gone: set[Key] = set()  # partitions that existed and that no broker has any more
-        self._topics = TopicIds()
+        self._state = KeptState(options.checkpoint) if options.checkpoint else None
+        self._topics = TopicIds(None if self._state is None else KeptTopicIds(self._state, options))
         self._last_ends: Offsets = {}  # the last known end of each partition, also of deleted ones
+        self._former_ends: Offsets = {}  # the last known ends of topics before they were recreated
         self._begins: Offsets = {}
         self._planned: tuple[Offsets, Offsets, list[OffsetRange]] | None = None
         self.newest: Offsets | None = None
@@ -171,6 +186,7 @@ class Planner:
         Spark calls this repeatedly and needs the same offsets each time.
         """
         if self._initial is None:
+            self._load()
             found = self._cluster.resolve(self._starting, self._partitions(), starting=True)
             if self._settled and self.newest is not None:
                 # PySpark before 4.2 asks for the end before the start.
@@ -194,8 +210,10 @@ class Planner:
         :param offsets_min: Wait for this number of offsets, up to ``maxTriggerDelay``; None: don't
             wait.
         """
+        self._load()
         self._topics.start_at(start)
         end = self._next_end(start, offsets_max, offsets_min)
+        self._topics.keep_first(start)
         if start is not None and end == start:
             # A recreated topic ends exactly where the old one was read to. With the same offsets
             # Spark would start no batch, so the end moves back by one.
@@ -235,6 +253,7 @@ class Planner:
         :raises DataLossError: Partitions are gone, or begin or end at unexpected offsets
             (``failOnDataLoss``).
         """
+        self._load()
         self.seen = end
         if start == end:
             return []
@@ -246,7 +265,9 @@ class Planner:
             # its start.
             starts = self._not_beyond({key: start[key] for key in start if key in end}, end)
         self._settled = True
+        self._topics.plan(start)
         planned = self._checked(starts, end)
+        self._topics.keep(start, end)
         self._planned = (start, end, planned)
         return planned
 
@@ -254,12 +275,12 @@ class Planner:
         gone = sorted(start.keys() - end.keys())
         lost = [OffsetRange(*key, start[key], self._last_ends.get(key, start[key])) for key in gone]
         if gone:
-            self._lose(f"{listed(gone)}: gone, the topic was deleted")
-        recreated = sorted(
-            key for key in start.keys() & end.keys() if self._topics.is_recreated(key[0], end)
-        )
+            ends = {key: self._last_ends.get(key) for key in gone}
+            self._lose(gone, "gone, the topic was deleted", start, ends)
+        recreated = self._recreated(start, end)
         if recreated:
-            self._lose(f"{listed(recreated)}: the topic was deleted and recreated")
+            text = "the topic was deleted and recreated"
+            self._lose(recreated, text, start, self._former_ends)
         starts = {key: start[key] for key in end if key in start and key not in recreated}
         added = sorted(end.keys() - starts.keys())
         if added:
@@ -268,10 +289,8 @@ class Planner:
             lost += unread
         for key, offset in starts.items():
             if end[key] < offset:
-                self._lose(
-                    f"{listed([key])}: offset {offset} was reached, but now the partition "
-                    f"ends at {end[key]}"
-                )
+                text = f"offset {offset} was reached, but now the partition ends at {end[key]}"
+                self._lose([key], text)
         whole = ranges_of(starts, end, self._topics.ids_at(end))
         planned = split(
             whole, self._options.min_partitions, self._options.max_records_per_partition
@@ -287,20 +306,58 @@ class Planner:
         there = set(self._partitions(added, refresh=True))
         missing = [key for key in added if key not in there]
         if missing:
-            self._lose(f"{listed(missing)}: gone, the topic was deleted")
+            self._lose(missing, "gone, the topic was deleted", dict.fromkeys(missing, 0))
         begins = self._beginnings(key for key in added if key in there)
         late = [key for key, offset in begins.items() if offset > 0]
         if late:
-            self._lose(f"{listed(late)}: added to the stream, but the first record is gone already")
+            text = "added to the stream, but the first record is gone already"
+            self._lose(late, text, dict.fromkeys(late, 0), begins)
         return begins, [OffsetRange(*key, 0, begins[key]) for key in late]
 
-    def _lose(self, text: str) -> None:
+    def _recreated(self, start: Offsets, end: Offsets) -> list[Key]:
+        """The partitions whose topic was recreated between a batch's start and its end.
+
+        A batch of an earlier run may lie in the old topic as a whole. With ``failOnDataLoss`` it
+        counts. Otherwise the tasks skip it, and the next batch begins with the new topic.
+        """
+        fails = self._options.fail_on_data_loss
+        return sorted(
+            key
+            for key in start.keys() & end.keys()
+            if self._topics.is_recreated(key[0], end)
+            or (fails and self._topics.is_recreated(key[0]))
+        )
+
+    def _lose(
+        self,
+        keys: list[Key],
+        text: str,
+        starts: Mapping[Key, int] | None = None,
+        ends: Mapping[Key, int | None] | None = None,
+    ) -> None:
+        """Raise `DataLossError`, or warn and record the skipped offsets.
+
+        :param starts: The first skipped offset of each partition; None: no known one was skipped.
+        :param ends: The offset after the last skipped one, where it is known.
+        """
+        text = f"{listed(keys)}: {text}"
         if self._options.fail_on_data_loss:
             raise DataLossError(
                 f"{text}; records may have been missed. Write failOnDataLoss=false to go on "
                 "without them"
             )
         logger.warning("%s; records may have been missed (failOnDataLoss=false)", text)
+        if self._state is None or starts is None:
+            return
+        now_ms, ids = time.time_ns() // 1_000_000, self._topics.start_ids
+        for key in keys:
+            until = None if ends is None else ends.get(key)
+            if until is None or until > starts[key]:
+                topic_id = ids.get(key[0], "")
+                reason = text.partition(": ")[2]
+                self._state.add_skipped(
+                    SkippedOffsets(*key, starts[key], until, reason, now_ms, topic_id)
+                )
 
     def _starts_late(self) -> bool:
         """Whether the query starts at latest offsets, which depend on when they are requested."""
@@ -327,7 +384,7 @@ class Planner:
         :param expected: Partitions that existed before. If one is missing, the cluster is asked.
         :param refresh: Ask the cluster in any case.
         """
-        fixed = bool(self._options.subscription.partitions)
+        fixed = self._has_fixed_partitions
         is_due = self._known_s is None or (
             not fixed and self._clock() - self._known_s >= DISCOVERY_S
         )
@@ -350,8 +407,27 @@ class Planner:
             found.update(self._cluster.partitions())
         self._gone = (self._gone | wanted) - found
         self._known, self._known_s = sorted(found), self._clock()
-        if not self._options.subscription.partitions:  # with assign the ids aren't updated
-            self._topics.update(self._cluster.topic_ids)
+        if not self._has_fixed_partitions:  # otherwise the ids would never be updated
+            for topic in self._topics.update(self._cluster.topic_ids):
+                ends = {key: at for key, at in self._last_ends.items() if key[0] == topic}
+                self._former_ends.update(ends)
+
+    @property
+    def _has_fixed_partitions(self) -> bool:
+        """Whether the cluster is asked only once. Kept ids need a current one to compare with."""
+        return bool(self._options.subscription.partitions) and self._state is None
+
+    def _load(self) -> None:
+        """Read the kept ids once. Without a checkpoint warn once."""
+        if self._is_loaded:
+            return
+        self._is_loaded = True
+        if self._state is not None:
+            found = self._cluster.cluster_id()
+            self._topics.load(found)
+            self._partitions()
+        elif self._options.rows == "records":
+            logger.warning(_NO_CHECKPOINT_TEXT)
 
     def _ends(self, start: Mapping[Key, int]) -> Offsets:
         """The partitions' ends. If one is before a known offset, ask again.
@@ -385,10 +461,8 @@ class Planner:
         for refresh in (False, True):
             try:
                 return self._cluster.latest(self._partitions(start, refresh=refresh))
-            except KafkaException as error:
-                cause: KafkaError = error.args[0]
-                if cause.code() not in UNKNOWN_PARTITION_ERRORS:
-                    raise
+            except PartitionGoneError:
+                continue
         # The deleted partitions have been removed.
         return self._cluster.latest(self._partitions(start, refresh=True))
 
@@ -408,49 +482,3 @@ class Planner:
         known = {**self._begins, **self._cluster.earliest(missing)}
         self._begins = {key: known[key] for key in wanted}
         return dict(self._begins)
-
-
-class TopicIds:
-    """The ids of the topics that a stream's offsets belong to. A recreated topic has a new id.
-
-    Checkpoints have no ids. So the ids are known only for offsets that this process has planned,
-    and only from brokers that send ids.
-    """
-
-    def __init__(self) -> None:
-        """Start without any id."""
-        self.ids: dict[str, str] = {}
-        """The current id of each topic."""
-        # The ids of deleted topics. A broker with old metadata may still send them.
-        self._before: set[str] = set()
-        self._noted: tuple[Offsets, dict[str, str]] = ({}, {})
-        self._start: dict[str, str] = {}
-
-    def update(self, ids: Mapping[str, str]) -> None:
-        """Take the ids that a broker has sent."""
-        for topic, found in ids.items():
-            known = self.ids.get(topic, "")
-            if found and found not in self._before:
-                if known and known != found:
-                    self._before.add(known)
-                self.ids[topic] = found
-
-    def note_offsets(self, offsets: Offsets) -> None:
-        """Note the current ids for these offsets: the stream's start or a micro-batch's end."""
-        self._noted = (offsets, dict(self.ids))
-
-    def start_at(self, start: Offsets | None) -> None:
-        """Note the start of a micro-batch."""
-        offsets, ids = self._noted
-        self._start = ids if start == offsets else {}
-
-    def ids_at(self, end: Offsets) -> dict[str, str]:
-        """The ids of the topics at an end."""
-        offsets, ids = self._noted
-        return ids if end == offsets else self.ids
-
-    def is_recreated(self, topic: str, end: Offsets | None = None) -> bool:
-        """Whether a topic was recreated between the start and this end (None: and now)."""
-        then = self._start.get(topic, "")
-        now = (self.ids if end is None else self.ids_at(end)).get(topic, "")
-        return bool(then and now) and then != now

@@ -14,6 +14,7 @@ the tasks' commit messages (`Written`) carry the facts that it needs.
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -389,7 +390,7 @@ class _Outcome:
             partition = None if partitions is None else partitions[index].as_py()
             where = f"topic {topic or rows.column('topic')[index].as_py()}"
             where += "" if partition is None else f", partition {partition}"
-            self.first = f"{where}: {report.error.str()} ({report.error.name()})"
+            self.first = f"{where}: {_error_text(report.error)}"
         self.failed += report.rows - report.delivered
 
     def check(self) -> None:
@@ -403,6 +404,17 @@ class _Outcome:
             )
         if self._check_transaction is not None:
             self._check_transaction()
+
+
+def _error_text(error: KafkaError) -> str:
+    """An error of a row. The producer itself refuses rows that are too large for any request."""
+    limit = re.search(r"over message\.max\.bytes=([0-9]+)", error.str())
+    if limit is None:
+        return f"{error.str()} ({error.name()})"
+    return (
+        f"a row is larger than kafka.max.request.size={limit[1]} ({error.name()}): write a larger "
+        "limit; that of the topic (max.message.bytes) may have to grow, too"
+    )
 
 
 def _check_rows(batch: pa.RecordBatch, options: SinkOptions) -> None:

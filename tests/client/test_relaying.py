@@ -9,7 +9,7 @@ import pytest
 
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native._native.records import batch_headers
-from kafka_native._native.relay import FetchedBatches, Relay, take_batches
+from kafka_native.internal import FetchedBatches, Relay, keep_batches, open_relay, take_batches
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
@@ -25,7 +25,7 @@ def target(client: Client) -> str:
 
 def keeping(client: Client, topic: str, offset: int = 0, **conf: object) -> Consumer:
     consumer = client.consumer(**conf)
-    consumer._keep_batches()
+    keep_batches(consumer)
     consumer.assign([TopicPartition(topic, 0, offset)])
     return consumer
 
@@ -42,7 +42,7 @@ def relay_all(
     client: Client, producer: Producer, topic: str, target: str, count: int, **conf: object
 ) -> Relay:
     """Relay so many records, and wait for their delivery."""
-    with keeping(client, topic, **conf) as consumer, producer._relay(target, 0) as relay:
+    with keeping(client, topic, **conf) as consumer, open_relay(producer, target, 0) as relay:
         while relay.rows < count:
             relay.give(batches_of(consumer), 0, 1 << 60)
             while not relay.run(1 << 40, 0.2):
@@ -132,7 +132,7 @@ def test_record_larger_than_the_whole_queue_is_named(client: Client, cluster: Mo
         client.producer(**{"queue.buffering.max.kbytes": 1}) as producer,
         keeping(client, topic) as consumer,
     ):
-        with producer._relay(target, 0) as relay:
+        with open_relay(producer, target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
             text = r"offset 1 is larger than queue\.buffering\.max\.kbytes"
             with pytest.raises(BufferError, match=text):
@@ -153,7 +153,7 @@ def test_damaged_batch_is_refused_even_without_check_crcs(
         client.producer() as producer,
         keeping(client, topic, 100, **{"check.crcs": False}) as consumer,
     ):
-        with producer._relay(target, 0) as relay:
+        with open_relay(producer, target, 0) as relay:
             relay.give(batches_of(consumer), 0, 1 << 60)
             with raises_code(KafkaError._BAD_MSG, match="record at offset 100 can't be relayed"):
                 relay.run(1 << 40, 1.0)
@@ -175,7 +175,7 @@ def test_transaction_of_the_target_gets_only_committed_records(
             end(WAIT_S)
     with client.producer(**{"transactional.id": target}) as producer:
         producer.init_transactions(WAIT_S)
-        with keeping(client, topic) as consumer, producer._relay(target, 0) as relay:
+        with keeping(client, topic) as consumer, open_relay(producer, target, 0) as relay:
             batches = batches_of(consumer)
             relay.give(batches, 0, 1 << 60)
             with pytest.raises(KafkaException, match="Erroneous state"):
@@ -224,8 +224,8 @@ def test_wrong_calls_of_a_relay(client: Client, topic: str, target: str) -> None
     wait = {"topic.metadata.propagation.max.ms": 1000}
     with client.producer(**wait) as producer, keeping(client, topic) as consumer:
         with pytest.raises(ValueError, match="partition must be 0 or more"):
-            producer._relay(target, -1)
-        relay = producer._relay(target, 0)
+            open_relay(producer, target, -1)
+        relay = open_relay(producer, target, 0)
         relay.__init__(producer, target, 1)  # type: ignore[misc]
         assert relay.rows == 0, "a second __init__() changes nothing"
         batches = batches_of(consumer)
@@ -237,7 +237,7 @@ def test_wrong_calls_of_a_relay(client: Client, topic: str, target: str) -> None
         relay.close()
         with pytest.raises(RuntimeError, match="the relay is closed"):
             relay.run(1, 0)
-        other = producer._relay(target, 7)
+        other = open_relay(producer, target, 7)
         consumer.seek(TopicPartition(topic, 0, 0))
         other.give(batches_of(consumer), 0, 1 << 60)
         assert other.run(1 << 40, 1.0)  # the partition may be newer than the metadata
@@ -246,11 +246,11 @@ def test_wrong_calls_of_a_relay(client: Client, topic: str, target: str) -> None
         assert other.delivered == 0
         assert other.error is not None
         assert other.error.code() == KafkaError._UNKNOWN_PARTITION
-        closed = producer._relay(target, 0)
+        closed = open_relay(producer, target, 0)
     with pytest.raises(RuntimeError, match="Producer has been closed"):
         closed.run(1, 0)
     with pytest.raises(RuntimeError, match="Producer has been closed"):
-        producer._relay(target, 0)
+        open_relay(producer, target, 0)
 
 
 def test_dropped_relays_and_batches_are_freed(client: Client) -> None:
@@ -258,7 +258,7 @@ def test_dropped_relays_and_batches_are_freed(client: Client) -> None:
     topic, target = client.topic(), client.topic()
     fill(client, topic, 100)
     producer, consumer = client.producer(), keeping(client, topic)
-    relay = producer._relay(target, 0)
+    relay = open_relay(producer, target, 0)
     relay.give(batches_of(consumer), 0, 1 << 60)
     assert not relay.run(10, 0)
     del relay
@@ -266,7 +266,7 @@ def test_dropped_relays_and_batches_are_freed(client: Client) -> None:
     batches = batches_of(consumer)
     consumer.close()
     producer.flush(WAIT_S)
-    left = producer._relay(target, 0)
+    left = open_relay(producer, target, 0)
     left.give(batches, 0, 1 << 60)
     assert left.run(1 << 40, 1.0)
     producer.close()

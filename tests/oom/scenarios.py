@@ -23,11 +23,11 @@ from kafka_native import (
     ShareConsumer,
     TopicPartition,
 )
-from kafka_native._native.relay import take_batches
 from kafka_native.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.arrow import Columns
 from kafka_native.codecs import Avro
+from kafka_native.internal import keep_batches, open_relay, take_batches
 from kafka_native.mock import CLOSE_CONNECTION, ListenerSecurity, MockCluster
 from kafka_native.mock.versions import of_release
 from kafka_native.protocol import ApiKey
@@ -432,11 +432,11 @@ def relay(run: Run) -> None:
         run.client("Consumer()", lambda: Consumer(run.conf(fetch_wait_max_ms=20))) as consumer,
         run.client("Producer()", lambda: Producer(run.conf())) as producer,
     ):
-        run.step("keep", consumer._keep_batches)
+        run.step("keep", lambda: keep_batches(consumer))
         run.step(
             "assign", lambda: consumer.assign([TopicPartition(run.topic("b"), 0, OFFSET_BEGINNING)])
         )
-        with run.step("_relay", lambda: producer._relay(run.topic("copy"), 0)) as relaying:
+        with run.step("open_relay", lambda: open_relay(producer, run.topic("copy"), 0)) as relaying:
             given: list[Any] = []
             while relaying.rows < COUNT // PARTITIONS:
                 run.until(

@@ -228,6 +228,9 @@ def test_lost_offsets_are_listed_as_skipped_and_not_as_read(
         Gap(each.topic, each.partition, each.start, each.end, "skipped")
         for each in manifest.skipped
     ]
+    assert [(gap.reason, gap.time_ms) for gap in lake.gaps()] == [
+        (each.reason, manifest.published_ms) for each in manifest.skipped
+    ]
 
 
 def test_lake_of_old_topic_refuses_recreated_topic(cluster: MockCluster, tmp_path: Path) -> None:

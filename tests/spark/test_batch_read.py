@@ -71,7 +71,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.fill(topic, 20, partition=partition)
-    frame = kafka.read(topic).load()
+    frame = kafka.read(topic, pushFilters="true").load()
     chosen = frame.where("partition in (0, 2) and offset >= 5 and offset < 8").select(
         "partition", "offset"
     )
@@ -97,7 +97,7 @@ def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
         topic, ({"value": b"%d" % each, "timestamp": FIRST_MS + each * 1000} for each in seconds)
     )
     frame = (
-        kafka.read(topic)
+        kafka.read(topic, pushFilters="true")
         .load()
         .selectExpr("cast(cast(value as string) as int) second", "timestamp")
     )
@@ -188,3 +188,17 @@ def test_executors_of_a_cluster_read(kafka: Kafka, tmp_path: Path) -> None:
     assert f"FOUND 1000 {sum(range(500)) * 2}" in done.stdout, (
         done.stdout[-2000:] + done.stderr[-4000:]
     )
+
+
+def test_sql_reads_a_temporary_view_and_refuses_a_table(kafka: Kafka) -> None:
+    topic = kafka.topic()
+    kafka.fill(topic, 5)
+    given = ", ".join(f"`{name}` '{value}'" for name, value in kafka.options(topic).items())
+    kafka.spark.sql(f"CREATE TEMPORARY VIEW readings USING kafka_native OPTIONS ({given})")
+    try:
+        rows = kafka.spark.sql("SELECT string(value) FROM readings WHERE offset > 2").collect()
+        assert sorted(row[0] for row in rows) == ["3", "4"]
+    finally:
+        kafka.spark.catalog.dropTempView("readings")
+    with pytest.raises(PySparkException, match="write CREATE TEMPORARY VIEW name USING"):
+        kafka.spark.sql(f"CREATE TABLE readings USING kafka_native OPTIONS ({given})")

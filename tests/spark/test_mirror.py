@@ -18,7 +18,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPa
 from kafka_native._native.records import BatchHeader, batch_headers
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import producers, range_reader
+from kafka_native.spark import producers, range_reader, skipped_offsets
 from kafka_native.spark.commands import cli
 from kafka_native.spark.errors import DataLossError
 from kafka_native.spark.options import SinkOptions, SourceOptions
@@ -228,6 +228,8 @@ def test_lost_records_are_an_error_or_skipped(
     copied = copy_range(lenient, sink_of(there), OffsetRange(topic, 0, 10, 90), topic)
     assert stored(there, topic)[before:] == stored(here, topic)[-40:]
     assert [(each.source_start, each.source_end) for each in copied.pieces] == [(20, 60)]
+    assert [each[:2] for each in copied.skipped] == [(10, 20), (60, 90)]
+    assert "begins at offset 20" in copied.skipped[0][2]
 
 
 def test_partition_that_the_target_lacks_is_named(
@@ -431,6 +433,29 @@ def test_old_checkpoint_refuses_a_recreated_topic(
         copy_task(
             source_of(here, topic), sink_of(there), "{topic}", None, None, {topic: old}, found
         )
+
+
+def test_mirror_records_what_it_skips(
+    here: MockCluster, there: MockCluster, topic: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    checkpoint = str(tmp_path / "checkpoint")
+    fill(here, topic, 50)
+    call = partial(mirror, spark, conf(here), conf(there), checkpoint, topics=[topic])
+    assert call(data_loss="skip").skipped_offsets == 0
+    fill(here, topic, 50)
+    here.move_log_start(topic, 0, 80)
+    with pytest.raises(PipelineError, match=rf"offsets 50 to 80 of {topic} \[0\] can't be read"):
+        call()
+    notes: list[str] = []
+    done = call(data_loss="skip", show=lambda work: notes.append(work.note))
+    assert (done.records, done.skipped_offsets) == (20, 30)
+    assert notes[-1].endswith("30 offsets skipped")
+    [skipped] = skipped_offsets(checkpoint)
+    assert (skipped.topic, skipped.partition, skipped.start, skipped.end) == (topic, 0, 50, 80)
+    shown = run("mirror", "--checkpoint", checkpoint, "--skipped").output
+    assert "begins at offset 80" in shown
+    assert "Skipped ranges of offsets: 1." in shown
+    assert len(there.messages(topic, 0)) == 70
 
 
 def test_mirror_within_a_cluster_runs_until_it_is_stopped(

@@ -12,7 +12,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark.batch import BatchReader
+from kafka_native.spark.batch import BatchReader, FilteringBatchReader
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Limit, offsets_json, parse_offsets
@@ -120,9 +120,28 @@ def test_offsets_by_partition(mock_cluster: MockCluster, topic: str) -> None:
         (0, 4, 10),
         (1, 0, 3),
     ]
-    # a start after the end: nothing to read
-    starts = json.dumps({topic: {"0": 4, "1": 4}})
+    # a start at the end: nothing to read
+    starts = json.dumps({topic: {"0": 4, "1": 3}})
     assert planned(mock_cluster, topic, startingOffsets=starts, endingOffsets=ends) == [(0, 4, 10)]
+
+
+def test_start_after_the_end_is_an_error(mock_cluster: MockCluster, topic: str) -> None:
+    more: dict[str, Any]
+    for more in (
+        {"endingOffsets": json.dumps({topic: {"0": 4, "1": 4}})},
+        {"endingOffsets": json.dumps({topic: {"0": 4, "1": 4}}), "failOnDataLoss": "false"},
+    ):
+        start = json.dumps({topic: {"0": 8, "1": 0}})
+        with pytest.raises(
+            OptionError,
+            match=r"startingOffsets: .* \[0\] starts at offset 8, after its end 4 \(endingOffsets\)",
+        ):
+            planned(mock_cluster, topic, startingOffsets=start, **more)
+    start = json.dumps({topic: {"0": 0, "1": 5000}})  # the topic ends before
+    with pytest.raises(OptionError, match=r"\[1\] starts at offset 5000, after its end"):
+        planned(mock_cluster, topic, startingOffsets=start)
+    same = json.dumps({topic: {"0": 3, "1": 3}})
+    assert planned(mock_cluster, topic, startingOffsets=same, endingOffsets=same) == []
 
 
 def test_timestamps(mock_cluster: MockCluster, topic: str) -> None:
@@ -217,7 +236,7 @@ def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
 
     from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
 
-    reader = BatchReader(options_of(mock_cluster, topic))
+    reader = FilteringBatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)
     left = list(
         reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)])

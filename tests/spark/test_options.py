@@ -13,6 +13,7 @@ from pyspark.sql.types import StructType
 from kafka_native.spark import KafkaNativeDataSource
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.properties import client_properties
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 
@@ -127,6 +128,19 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
     assert limits == [("timestamp", 7, {}), ("timestamps", 0, {("a", 0): 5}), ("earliest", 0, {})]
 
 
+def test_options_of_a_newer_spark_are_ignored_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    given = {**BASE, "subscribe": "a", "path": "x", "__internal": "1", "spark.job.tag": "x"}
+    with caplog.at_level(logging.WARNING, "kafka_native.spark"):
+        SourceOptions.parse(given)
+        SinkOptions.parse({**BASE, "queryName": "x"})
+        assert caplog.messages == []
+        SourceOptions.parse({**given, "realTimeMode": "on"})
+    [warning] = caplog.messages
+    assert warning.startswith("option realtimemode is ignored")
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -173,6 +187,9 @@ def test_a_timestamp_for_all_wins_over_those_of_partitions_and_these_over_offset
         ({"columns": "key,KEY"}, "option columns: a column is named twice"),
         ({"rows": "all"}, "option rows: 'all' can't be: write records or ranges"),
         ({"startingOffset": "latest"}, "there is no such option: did you mean startingOffsets?"),
+        ({"start_offsets": "latest"}, "there is no such option: did you mean startingOffsets?"),
+        ({"failOnLoss": "true"}, "there is no such option: did you mean failOnDataLoss?"),
+        ({"security.protocol": "ssl"}, "begin with kafka.: write kafka.security.protocol"),
         (
             {"kafka.auto.offset.reset": "latest"},
             "kafka.auto.offset.reset: it can't be set: write startingOffsets",
@@ -274,8 +291,6 @@ def test_java_properties_become_our_own(java: dict[str, str], own: dict[str, str
 
 
 def test_user_and_password_are_read_from_jaas() -> None:
-    from kafka_native.spark.properties import client_properties
-
     for module in (
         "org.apache.kafka.common.security.plain.PlainLoginModule",
         "a.scram.ScramLoginModule",
@@ -287,13 +302,50 @@ def test_user_and_password_are_read_from_jaas() -> None:
     found = client_properties({"kafka.sasl.jaas.config": token}, "consumer")
     assert found == {"sasl.username": "id", "sasl.password": "hmac", "sasl.scram.tokenauth": "true"}
     for text in (
-        "x.Krb5LoginModule required keyTab=secret;",
+        "x.Krb5LoginModule required useKeyTab=true principal=secret;",
+        "x.OtherLoginModule required keyTab=secret;",
         "PlainLoginModule required password=secret;",
         "secret",
     ):
         with pytest.raises(OptionError) as raised:
             client_properties({"kafka.sasl.jaas.config": text}, "consumer")
         assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "found"),
+    [
+        (
+            'useKeyTab=true keyTab="/etc/app.keytab" principal="app@X" serviceName=kafka',
+            {
+                "sasl.kerberos.keytab": "/etc/app.keytab",
+                "sasl.kerberos.principal": "app@X",
+                "sasl.kerberos.service.name": "kafka",
+            },
+        ),
+        ("useTicketCache=true principal=app@X", {"sasl.kerberos.principal": "app@X"}),
+        ("useTicketCache=true", {}),
+    ],
+)
+def test_kerberos_is_read_from_jaas(options: str, found: dict[str, str]) -> None:
+    text = f"com.sun.security.auth.module.Krb5LoginModule required {options};"
+    assert client_properties({"kafka.sasl.jaas.config": text}, "consumer") == found
+
+
+def test_a_sink_takes_values_as_large_as_javas_producer() -> None:
+    base = {**BASE, "topic": "t"}
+    assert SinkOptions.parse(base).producer["message.max.bytes"] == "1048576"
+    for name in ("max.request.size", "message.max.bytes"):
+        given = SinkOptions.parse({**base, f"kafka.{name}": "5000000"})
+        assert given.producer["message.max.bytes"] == "5000000"
+
+
+def test_table_of_create_table_is_refused_with_what_to_write() -> None:
+    source = KafkaNativeDataSource({"option.subscribe": "a", "provider": "kafka_native"})
+    with pytest.raises(OptionError, match="write CREATE TEMPORARY VIEW name USING kafka_native"):
+        source.schema()
+    with pytest.raises(OptionError, match="no options for a table of CREATE TABLE"):
+        SourceOptions.parse({"subscribe": "a"})
 
 
 SECRETS = {

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.datasource import (
+    DataSourceReader,
     EqualTo,
     Filter,
     GreaterThan,
@@ -25,7 +26,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from kafka_native.spark.batch import BatchReader
+from kafka_native.spark.batch import BatchReader, FilteringBatchReader, batch_reader
+from kafka_native.spark.errors import OptionError
 from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
@@ -180,16 +182,24 @@ def test_other_filters_stay_with_spark() -> None:
     assert left == filters
 
 
-def test_pyspark_takes_the_reader_with_and_without_push_down() -> None:
-    """PySpark refuses readers with pushFilters() if push-down is off. This is its check."""
-    from pyspark.sql.datasource import DataSourceReader
-
-    reader = BatchReader(SourceOptions.parse({"kafka.bootstrap.servers": "x:1", "subscribe": "a"}))
-    assert getattr(reader.pushFilters, "__func__", None) is DataSourceReader.pushFilters
+def test_filters_are_pushed_if_the_option_says_so() -> None:
+    """PySpark refuses readers with pushFilters() if push-down is off, its default."""
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
+    assert type(batch_reader(SourceOptions.parse(given))) is BatchReader
+    assert "pushFilters" not in vars(BatchReader)
+    reader = batch_reader(SourceOptions.parse({**given, "pushFilters": "true"}))
+    assert isinstance(reader, FilteringBatchReader)
     wanted = [EqualTo(("partition",), 1), EqualTo(("key",), b"k")]
     assert list(reader.pushFilters(wanted)) == wanted[1:]
     again = pickle.loads(pickle.dumps(reader))
     assert again.filters.partitions == {1}
+
+
+def test_older_pyspark_refuses_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(DataSourceReader, "pushFilters", raising=False)
+    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a", "pushFilters": "true"}
+    with pytest.raises(OptionError, match=r"pushFilters: it needs PySpark 4\.1 or newer"):
+        batch_reader(SourceOptions.parse(given))
 
 
 def test_each_log_entry_is_one_printable_line(caplog: pytest.LogCaptureFixture) -> None:

@@ -9,17 +9,20 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from kafka_native import KafkaException, Producer
+from kafka_native import KafkaException, Producer, TopicPartition
+from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.stream_reader import StreamReader
 from tests.spark.streams import WAIT_S, completed, started, wait_for
@@ -83,6 +86,13 @@ def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
         yield query
     finally:
         query.stop()
+
+
+def started_and_failed(start: Callable[[], StreamingQuery]) -> str:
+    """Return the error of a query that ends by itself."""
+    with pytest.raises(StreamingQueryException) as caught:
+        completed(start)
+    return str(caught.value)
 
 
 def sizes(query: StreamingQuery) -> list[int]:
@@ -175,6 +185,46 @@ def test_rows_that_are_ranges_cover_each_offset_once(kafka: Kafka, tmp_path: Pat
         (1, 0, 83, 100),
         (1, 1, 5, 10),
     ]
+
+
+def test_topic_recreated_between_two_runs_loses_no_record_silently(
+    kafka: Kafka, mock_cluster: MockCluster, tmp_path: Path
+) -> None:
+    topic = kafka.topic(1)
+    kafka.fill(topic, 200)
+    lake = Lake(kafka, topic, tmp_path)
+    checkpoint = str(lake.checkpoint)
+    assert lake.run(checkpointLocation=checkpoint).exception() is None
+    mock_cluster.delete_topic(topic)
+    mock_cluster.create_topic(topic)
+    kafka.fill(topic, 300, start=1000)
+    failed = started_and_failed(lambda: lake.start(checkpointLocation=checkpoint))
+    assert "the topic was deleted and recreated" in failed
+    assert lake.numbers() == list(range(200))
+    for _ in range(2):
+        query = lake.run(checkpointLocation=checkpoint, failOnDataLoss="false")
+        assert query.exception() is None
+    assert lake.numbers() == [*range(200), *range(1000, 1300)]
+    assert {each.topic for each in KeptState(checkpoint).skipped()} == {topic}
+    # Spark's own connector reads the checkpoint: the offsets are its offsets
+    assert lake.ends()[-1] == {topic: {"0": 300}}
+
+
+def test_deleted_records_that_a_task_skips_are_recorded(kafka: Kafka, tmp_path: Path) -> None:
+    topic = kafka.topic(1)
+    kafka.fill(topic, 100)
+    lake = Lake(kafka, topic, tmp_path)
+    options = {"checkpointLocation": str(lake.checkpoint), "failOnDataLoss": "false"}
+    assert lake.run(**options).exception() is None
+    kafka.fill(topic, 100, start=100)
+    with AdminClient({"bootstrap.servers": kafka.bootstrap}) as admin:
+        wanted = TopicPartition(topic, 0, 150)
+        admin.delete_records([wanted])[wanted].result(WAIT_S)
+    assert lake.run(**options).exception() is None
+    assert lake.numbers() == [*range(100), *range(150, 200)]
+    [skipped] = KeptState(lake.checkpoint).skipped()
+    assert (skipped.partition, skipped.start, skipped.end) == (0, 100, 150)
+    assert skipped.reason == "the partition begins at offset 150 by now"
 
 
 def test_stream_from_latest_reads_only_new_records_and_restarts(

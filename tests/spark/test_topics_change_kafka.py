@@ -12,10 +12,12 @@ from typing import Any
 
 import confluent_kafka
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_native import Producer
 from kafka_native.admin import AdminClient, NewPartitions
+from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.pipelines import Lake, archive
 from kafka_native.spark.pipelines.mirror import TRANSLATION, mirror
 from kafka_native.spark.pipelines.translation import Translations
@@ -309,3 +311,40 @@ def test_stream_reads_a_recreated_topic_from_its_beginning(
     finally:
         query.stop()
     assert seen() == [*range(10), *range(100, 160)]
+
+
+def test_topic_recreated_between_two_runs_loses_no_record_silently(
+    kafka3: Cluster, new_topic: TopicMaker, spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = new_topic(kafka3)
+    fill(kafka3, topic, range(200))
+    seen: list[int] = []
+
+    def run(**more: str) -> str:
+        options = source_options(
+            kafka3.bootstrap,
+            topic,
+            startingOffsets="earliest",
+            checkpointLocation=str(tmp_path),
+            **more,
+        )
+        stream = spark.readStream.format(FORMAT).options(**options).load()
+        writer = stream.writeStream.option("checkpointLocation", str(tmp_path)).foreachBatch(
+            lambda frame, _: seen.extend(int(row.value) for row in frame.select("value").collect())
+        )
+        try:
+            completed(writer.trigger(availableNow=True).start)
+        except StreamingQueryException as error:
+            return str(error)
+        return ""
+
+    assert run() == ""
+    delete(kafka3, topic)
+    create(kafka3, topic)
+    fill(kafka3, topic, range(1000, 1300))
+    assert "the topic was deleted and recreated" in run()
+    assert seen == list(range(200))
+    assert run(failOnDataLoss="false") == ""
+    assert run(failOnDataLoss="false") == ""
+    assert seen == [*range(200), *range(1000, 1300)]
+    assert {each.topic for each in KeptState(tmp_path).skipped()} == {topic}

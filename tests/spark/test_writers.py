@@ -459,3 +459,28 @@ def test_stream_loses_nothing_when_it_fails_and_starts_again(
     again = values(cluster, topic) - before
     assert len(again) == 50
     assert set(again.values()) == {1}
+
+
+def test_value_that_javas_producer_takes_is_written(cluster: MockCluster, topic: str) -> None:
+    options = options_of(cluster, topic=topic)
+    rows = pa.RecordBatch.from_pydict(
+        {"value": [b"x" * 1_020_000], "partition": pa.array([0], pa.int32())}
+    )
+    assert write_rows(producers.borrowed, [rows], options) == 1
+    assert [len(each.value or b"") for each in cluster.messages(topic, 0)] == [1_020_000]
+
+
+def test_refused_row_names_the_limit_and_no_broker(cluster: MockCluster, topic: str) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": [b"x" * 1_050_000]})
+    with pytest.raises(WriteError) as raised:
+        write_rows(producers.borrowed, [rows], options_of(cluster, topic=topic))
+    text = str(raised.value)
+    assert "a row is larger than kafka.max.request.size=1048576 (MSG_SIZE_TOO_LARGE)" in text
+    assert "Broker" not in text
+
+
+def test_wrong_topic_is_searched_for_seconds_only(cluster: MockCluster) -> None:
+    assert options_of(cluster, topic="nope").propagation_s == 5
+    quick = options_of(cluster, topic="nope", **{"kafka.topic.metadata.propagation.max.ms": "200"})
+    with pytest.raises(WriteError, match="topic nope doesn't exist on this cluster"):
+        write_rows(producers.borrowed, [pa.RecordBatch.from_pydict({"value": [b"x"]})], quick)

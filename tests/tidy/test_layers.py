@@ -38,7 +38,7 @@ LAYERS = [
     {"consumer_calls"},
     {"partition_queue"},
     {"producer", "consumer", "share_consumer", "streams_group", "admin"},
-    {"shared_client", "schema_registry"},
+    {"shared_client", "schema_registry", "internal"},
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
     {"aio"},

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kafka_native.spark.commands import common
+from kafka_native.spark.kept_state import SkippedOffsets, skipped_offsets
 from kafka_native.spark.pipelines.mirror import (
     MAX_RECORDS,
+    DataLoss,
     Mirrored,
     Route,
     mirror,
@@ -63,6 +66,15 @@ def _place(
 @click.option(
     "--groups", callback=common.names, metavar="A,B", help="Also transfer the offsets of groups."
 )
+@click.option(
+    "--data-loss",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do when records were deleted before they were copied.",
+)
+@click.option("--skipped", is_flag=True,
+              help="Print the skipped offsets of the checkpoint, and do nothing else.")  # fmt: skip
 @click.option("--translate", callback=_place, metavar="TOPIC:PARTITION:OFFSET",
               help="Print the counterpart of the offset, and do nothing else.")  # fmt: skip
 @common.run_options("copied")
@@ -83,6 +95,8 @@ def command(
     max_records_per_batch: int,
     rate: float | None,
     groups: tuple[str, ...],
+    data_loss: DataLoss,
+    skipped: bool,
     translate: tuple[str, int, int] | None,
     dry_run: bool,
     master: str,
@@ -97,6 +111,9 @@ def command(
     with common.reported_in_a_line():
         if translate is not None:
             _translate(checkpoint, *translate)
+            return
+        if skipped:
+            _show_skipped(skipped_offsets(checkpoint))
             return
         kafka = common.kafka_config(bootstrap, config, config_file)
         own = not (to_bootstrap or to_config_file or "bootstrap.servers" in to_config)
@@ -121,6 +138,7 @@ def command(
                 max_records=max_records_per_batch,
                 rate=rate,
                 groups=groups,
+                data_loss=data_loss,
                 show=show,
                 stop=stop.is_set,
             )
@@ -134,6 +152,18 @@ def _translate(checkpoint: str, topic: str, partition: int, offset: int) -> None
             f"nothing of {topic} [{partition}] was mirrored with this checkpoint"
         )
     echo(str(found))
+
+
+def _show_skipped(found: list[SkippedOffsets]) -> None:
+    table = CleanTable("topic", "partition", "from offset", "to offset", "at", "reason")
+    for each in found:
+        at = datetime.fromtimestamp(each.time_ms / 1000, timezone.utc)
+        end = "unknown" if each.end is None else f"{each.end:,}"
+        cells = (str(each.partition), f"{each.start:,}", end, f"{at:%Y-%m-%d %H:%M:%S}Z")
+        table.add_row(each.topic, *cells, each.reason)
+    if found:
+        printer().print(table)
+    echo(f"Skipped ranges of offsets: {len(found)}.")
 
 
 def _show_plan(routes: list[Route]) -> None:
@@ -154,6 +184,8 @@ def _show_plan(routes: list[Route]) -> None:
 def _show(done: Mirrored) -> None:
     lines = common.rates(done.records, done.bytes, done.elapsed_s)
     lines += [("batches", f"{done.batches:,}")]
+    if done.skipped_offsets:
+        lines += [("skipped", f"{done.skipped_offsets:,} offsets that were lost: see --skipped")]
     for each in done.groups:
         place = f"{each.topic} [{each.partition}] {each.offset:,}"
         place += f" -> {each.target} {each.target_offset:,}"

@@ -318,7 +318,9 @@ class _Run:
 
     def note(self) -> str:
         """A text for the progress bar."""
-        return f", {self.result.batches} batches published"
+        skipped = self.result.skipped_offsets
+        note = f", {self.result.batches} batches published"
+        return f"{note}, {skipped:,} offsets skipped" if skipped else note
 
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Write and publish a micro-batch.

@@ -11,7 +11,7 @@ from itertools import starmap
 from typing import Any, Final
 
 from kafka_native import KafkaError, KafkaException, Producer
-from kafka_native._native.relay import Relay
+from kafka_native.internal import Relay, open_relay
 from kafka_native.spark import exactly_once, producers
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.options import SinkOptions, SourceOptions
@@ -38,6 +38,8 @@ class Copied:
     records: int
     bytes: int
     """Bytes of copied batches as compressed, and of the data in other records."""
+    skipped: tuple[tuple[int, int, str], ...] = ()
+    """Offsets that couldn't be read (``failOnDataLoss=false``): start, end and reason."""
 
 
 def target_name(template: str, topic: str) -> str:
@@ -67,7 +69,8 @@ def copy_task(
     copied = copy_range(source, sink, range_, target_name(template, range_.topic), rate, attempt)
     pieces = [list(astuple(piece)) for piece in copied.pieces]
     place = {"topic": range_.topic, "partition": range_.partition, "topic_id": range_.topic_id}
-    return {**place, "records": copied.records, "bytes": copied.bytes, "pieces": pieces}
+    done = {"records": copied.records, "bytes": copied.bytes, "pieces": pieces}
+    return {**place, **done, "skipped": copied.skipped}
 
 
 def copy_range(
@@ -93,6 +96,11 @@ def copy_range(
     :raises ExactlyOnceError: The transaction is over, or another task writes to the partition in
         it.
     """
+    skipped: list[tuple[int, int, str]] = []
+
+    def skip(start: int, end: int, reason: str) -> None:
+        skipped.append((start, end, reason))
+
     with (
         producers.borrowed(sink) as producer,
         nullcontext() if attempt is None else attempt.joined(producer),
@@ -101,16 +109,17 @@ def copy_range(
         if attempt is not None:
             attempt.claim([(topic, range_.partition)])
         check = None if attempt is None else partial(exactly_once.check, producer)
-        with producer._relay(topic, range_.partition) as relay:
+        with open_relay(producer, topic, range_.partition) as relay:
             sender = _RelaySender(producer, relay, f"{topic} [{range_.partition}]", check)
             pace = Pace(rate, _STEP_RECORDS_MAX)
-            for first, batches in read_batches(source, range_):
+            for first, batches in read_batches(source, range_, skip):
                 relay.give(batches, first, range_.end)
                 sender.send(pace)
         sender.finish(producers.delivery_timeout_s(sink))
     place = (range_.topic, range_.partition, topic)
     runs, placed = (list(starmap(Run, each)) for each in (relay.runs, relay.placed))
-    return Copied(tuple(pieces_of(place, runs, placed)) if runs else (), relay.rows, relay.bytes)
+    pieces = tuple(pieces_of(place, runs, placed)) if runs else ()
+    return Copied(pieces, relay.rows, relay.bytes, tuple(skipped))
 
 
 class _RelaySender:

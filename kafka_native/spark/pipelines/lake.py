@@ -133,6 +133,10 @@ class Gap:
     start: int
     end: int
     kind: str
+    reason: str = field(default="", compare=False)
+    """For ``skipped``: the reason why the offsets couldn't be read."""
+    time_ms: int = field(default=0, compare=False)
+    """For ``skipped``: when the batch was published, in milliseconds since 1970."""
 
 
 class Lake(Folder):
@@ -231,12 +235,16 @@ class Lake(Folder):
         """
         found: list[Gap] = []
         ends: dict[Key, int] = {}
-        planned = [one for manifest in self.manifests() for one in manifest.planned]
-        for each in sorted(planned, key=lambda one: (one.topic, one.partition, one.start, one.end)):
+        planned = [
+            (one.topic, one.partition, one.start, one.end, one, manifest.published_ms)
+            for manifest in self.manifests()
+            for one in manifest.planned
+        ]
+        for *_, each, time_ms in sorted(planned, key=lambda one: one[:4]):
             key = (each.topic, each.partition)
             end = ends.get(key, each.start)
             if isinstance(each, Skipped):
-                found.append(Gap(*key, each.start, each.end, "skipped"))
+                found.append(Gap(*key, each.start, each.end, "skipped", each.reason, time_ms))
             if each.start > end:
                 found.append(Gap(*key, end, each.start, "missing"))
             elif each.start < end:

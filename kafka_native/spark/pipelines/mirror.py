@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow.fs as pafs
 
@@ -24,10 +24,12 @@ from kafka_native.spark import exactly_once
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.exactly_once import BatchTransaction
 from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.pipelines import copy
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -36,6 +38,7 @@ from kafka_native.spark.pipelines.session import (
     cause_of,
     check_topic,
     map_ranges,
+    now_ms,
     run_query,
     topic_options,
     watch,
@@ -60,13 +63,19 @@ __all__ = [
 
 MAX_RECORDS: Final = 10_000_000
 """The default limit of a batch's offsets. After a crash a batch is copied again."""
-TARGET_DEFAULTS: Final = {"client.id": "kafka-native-mirror", "message.max.bytes": "10485760"}
+TARGET_DEFAULTS: Final = {
+    "client.id": "kafka-native-mirror",
+    "message.max.bytes": "10485760",
+    "topic.metadata.propagation.max.ms": "10000",
+}
 TRANSLATION: Final = "translation"
 """The folder of the translation files, below the checkpoint."""
 TOPIC_IDS: Final = "topic_ids.json"
 """The file with the ids of the checkpoint's topics, below the checkpoint."""
 STOP_S: Final = 30.0
 """Seconds to finish the current batch after a stop. An unfinished batch is copied again."""
+DataLoss = Literal["fail", "skip"]
+_FAIL_ON_DATA_LOSS: Final[Mapping[DataLoss, str]] = {"fail": "true", "skip": "false"}
 _WAIT_S: Final = 1
 
 
@@ -92,6 +101,8 @@ class Mirrored:
     bytes: int = 0
     """Bytes of keys and values."""
     elapsed_s: float = 0.0
+    skipped_offsets: int = 0
+    """Offsets that no longer existed and were skipped (``data_loss="skip"``)."""
     groups: list[GroupOffset] = field(default_factory=list)
     """The offsets of groups after the last transfer, with the error of each that failed."""
     groups_error: str = ""
@@ -127,6 +138,7 @@ def mirror(
     max_records: int = MAX_RECORDS,
     rate: float | None = None,
     groups: Sequence[str] = (),
+    data_loss: DataLoss = "fail",
     show: Callable[[Work], None] | None = None,
     stop: Callable[[], bool] = lambda: False,
 ) -> Mirrored:
@@ -152,6 +164,8 @@ def mirror(
     :param rate: The largest number of records per second of all tasks; None: no limit.
     :param groups: Consumer groups whose committed offsets are transferred to the target after each
         batch.
+    :param data_loss: What to do with records that were deleted before they were copied: ``fail``,
+        or ``skip`` them and record their offsets (`kafka_native.spark.skipped_offsets`).
     :param show: Called with the progress several times a second, on a separate thread.
     :param stop: Called twice a second. True ends the mirror after the current batch, or after
         STOP_S seconds.
@@ -161,7 +175,12 @@ def mirror(
     """
     # Ranges are never split: one task must copy a whole partition to keep its order.
     options = topic_options(
-        config, topics, pattern, startingOffsets=starting, maxOffsetsPerTrigger=max_records
+        config,
+        topics,
+        pattern,
+        startingOffsets=starting,
+        maxOffsetsPerTrigger=max_records,
+        failOnDataLoss=_FAIL_ON_DATA_LOSS[data_loss],
     )
     where: dict[str, Any] = {"topics": topics, "pattern": pattern, "to": to, "starting": starting}
     plan_mirror(config, to_config, checkpoint=checkpoint, **where)
@@ -217,6 +236,7 @@ class _MirrorRun:
         self._sink = sink
         self._to = to
         self._checkpoint = Folder(checkpoint)
+        self._state = KeptState(checkpoint)
         self._topic_ids = _kept_ids(self._checkpoint)
         self._translations = Translations(f"{checkpoint}/{TRANSLATION}")
         self._rate = rate
@@ -271,8 +291,9 @@ class _MirrorRun:
         _check_whole(results)
         self._keep_ids({each["topic"]: each["topic_id"] for each in results if each["topic_id"]})
         pieces = [Piece(*each) for result in results for each in result["pieces"]]
-        # Before the commit: every committed batch has its translations.
+        # Before the commit: every committed batch has its translations and its skipped offsets.
         self._translations.write(batch_id, pieces)
+        self._record_skipped(results)
         if transaction is not None:
             copied = [result for result in results if result["records"]]
             written = {
@@ -286,6 +307,13 @@ class _MirrorRun:
         if not found.items() <= self._topic_ids.items():
             self._topic_ids = {**self._topic_ids, **found}
             self._checkpoint.write(TOPIC_IDS, self._topic_ids)
+
+    def _record_skipped(self, results: Iterable[Mapping[str, Any]]) -> None:
+        for each in results:
+            for start, end, reason in each["skipped"]:
+                place = each["topic"], each["partition"], start, end
+                self._state.add_skipped(SkippedOffsets(*place, reason, now_ms(), each["topic_id"]))
+                self.done.skipped_offsets += end - start
 
     def _query(self) -> str:
         """Spark's id of the query. It is part of the checkpoint."""
@@ -319,12 +347,17 @@ class _MirrorRun:
 
     def work(self) -> Work:
         """The progress so far."""
-        return self._counter.work(f", {self.done.batches} batches")
+        skipped = self.done.skipped_offsets
+        note = f", {self.done.batches} batches"
+        return self._counter.work(f"{note}, {skipped:,} offsets skipped" if skipped else note)
 
 
 def _check_whole(results: Iterable[Mapping[str, Any]]) -> None:
-    """Check that no partition had two tasks. They would mix its order. Ranges are never split."""
-    keys = [(result["topic"], result["partition"]) for result in results]
+    """Check that no partition had two tasks. They would mix its order. Ranges are never split.
+
+    A second task that only reports lost offsets writes nothing.
+    """
+    keys = [(result["topic"], result["partition"]) for result in results if result["records"]]
     twice = next((key for key in keys if keys.count(key) > 1), None)
     if twice is not None:
         raise PipelineError(f"{twice[0]} [{twice[1]}] was copied by two tasks at once")
@@ -433,7 +466,7 @@ def _check_names(targets: Mapping[str, str], pattern: str, same: bool) -> None:
                 f"both clusters are the same one: {topic} can't be its own mirror; name it, "
                 f"as backup.{{topic}}"
             )
-        if same and (target in targets or (pattern and re.fullmatch(pattern, target))):
+        if same and (target in targets or (pattern and topic_pattern(pattern).fullmatch(target))):
             raise PipelineError(
                 f"both clusters are the same one, and {target}, the mirror of {topic}, "
                 "would be mirrored itself: name others, or another pattern"
