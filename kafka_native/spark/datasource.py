@@ -108,10 +108,13 @@ class KafkaNativeDataSource(DataSource):
         options = SourceOptions.parse(self.options)
         if options.typed is None:
             return options
-        from kafka_native.spark.typed_columns import resolve
-
         if self._decoded is None:
-            self._decoded = resolve(options.typed)
+            from kafka_native.spark.kept_schemas import kept_schemas, log_upgrades
+            from kafka_native.spark.typed_columns import resolve
+
+            kept = kept_schemas(options)
+            self._decoded = resolve(options.typed, kept)
+            log_upgrades(self._decoded, kept)
         return options.with_columns(self._decoded)
 
 

@@ -56,8 +56,9 @@ DEFAULT_MODES: Final[Mapping[str, Mode]] = {
 }
 """The defaults of Spark's from_avro, from_protobuf and from_json."""
 FIELDS: Final = ("value", "key")
+_PARTS: Final = ("format", "subject", "schema", "schema.upgrade", "message")
 NAMES: Final = (
-    *(f"{name}.{part}" for name in FIELDS for part in ("format", "subject", "schema", "message")),
+    *(f"{name}.{part}" for name in FIELDS for part in _PARTS),
     "mode",
     "columnNameOfCorruptRecord",
     "flatten",
@@ -107,6 +108,8 @@ class Decoding:
     """The reader's schema itself, or the content of its file."""
     message: str = ""
     """Protobuf: the full name of the message type; empty: the first one."""
+    is_upgrade: bool = False
+    """Whether a stream moves to the latest version of the subject."""
     fields: tuple[str, ...] | None = None
     """Only these fields are decoded; None: all."""
 
@@ -278,7 +281,7 @@ def _decoding(
 ) -> Decoding | None:
     format_ = given.get(f"{name}.format", "").strip().lower()
     if not format_:
-        for part in ("subject", "schema", "message"):
+        for part in _PARTS[1:]:
             if f"{name}.{part}" in given:
                 raise OptionError(f"{name}.{part}", f"it needs {name}.format")
         return None
@@ -290,6 +293,7 @@ def _decoding(
     if message and format_ != "protobuf":
         raise OptionError(f"{name}.message", "only Protobuf has messages")
     made = Decoding(name, format_, message=message, fields=fields)
+    is_upgrade = _flag(given, f"{name}.schema.upgrade")
     text = given.get(f"{name}.schema", "").strip()
     subject = given.get(f"{name}.subject", "").strip()
     if text and not text.isdigit():
@@ -307,6 +311,7 @@ def _decoding(
         made,
         subject=subject or f"{topics[0]}-{name}",
         version=int(text) if text else None,
+        is_upgrade=is_upgrade,
     )
 
 
@@ -360,18 +365,20 @@ def _registry(given: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
 # --- the schemas, on the driver ---
 
 
-def resolve(options: TypedOptions) -> TypedColumns:
+def resolve(options: TypedOptions, kept: Mapping[str, PinnedSchema] | None = None) -> TypedColumns:
     """Find the reader's schemas, on the driver. The registry is asked for subjects only.
 
+    :param kept: The schemas by column that a restarted stream keeps.
     :raises OptionError: There is no such schema, it is malformed, or Spark lacks one of its types.
     """
     made = []
     client = None
     try:
         for each in options.decodings:
-            if each.subject and client is None:
+            known = None if kept is None or each.is_upgrade else kept.get(each.name)
+            if known is None and each.subject and client is None:
                 client = registry_client(options)
-            made.append(_pinned(each, client))
+            made.append(known or _pinned(each, client))
     finally:
         if client is not None:
             client.close()

@@ -7,6 +7,7 @@ import json
 import pickle
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -23,6 +24,7 @@ from kafka_native.schema_registry import Schema, SchemaReference, SchemaRegistry
 from kafka_native.spark import KafkaNativeDataSource, range_reader
 from kafka_native.spark.column_types import arrow_type, conform, spark_column
 from kafka_native.spark.errors import MalformedRecordError, OptionError
+from kafka_native.spark.kept_schemas import difference, keep
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.typed_columns import spark_avro_schema
@@ -485,3 +487,69 @@ def test_columns_that_cant_be_say_so(
     client.register_schema(f"{topic}-value", Schema('{"type": "object"}', "JSON"))
     with pytest.raises(OptionError, match="a schema of type JSON, not AVRO"):
         schema_of(schema_registry_url=registry.url)
+
+
+# --- schemas beside a checkpoint ---
+
+
+def test_a_restarted_stream_keeps_its_schema(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def loaded(**more: Any) -> KafkaNativeDataSource:
+        made = source(
+            mock_cluster,
+            topic,
+            schema_registry_url=registry.url,
+            value_format="avro",
+            checkpointLocation=tmp_path,
+            **more,
+        )
+        made.schema()
+        return made
+
+    def fields(made: KafkaNativeDataSource) -> list[str]:
+        kind = made.schema()
+        assert isinstance(kind, StructType)
+        return kind["value"].dataType.fieldNames()  # type: ignore[attr-defined, no-any-return]
+
+    client.register_schema(f"{topic}-value", Schema(json.dumps(ORDER)))
+    first = loaded()
+    (tmp_path / "metadata").write_text('{"id": "q-1"}')  # Spark starts the query
+    keep(first._parsed())
+    note = {"name": "note", "type": "string", "default": ""}
+    newer = {**ORDER, "fields": [*ORDER["fields"][1:], note]}  # type: ignore[index]
+    client.register_schema(f"{topic}-value", Schema(json.dumps(newer)))
+    assert fields(loaded()) == ["id", "customer", "lines"]
+    keep(loaded()._parsed())
+    assert "moves" not in caplog.text
+    assert fields(loaded(value_schema="2")) == ["customer", "lines", "note"]
+    upgraded = loaded(value_schema_upgrade="true")
+    assert fields(upgraded) == ["customer", "lines", "note"]
+    assert f"({topic}-value version 2): added note string; removed id bigint" in caplog.text
+    assert fields(loaded()) == ["id", "customer", "lines"]  # it hasn't been started
+    keep(upgraded._parsed())
+    assert fields(loaded()) == ["customer", "lines", "note"]
+    with pytest.raises(OptionError, match=r"the stream keeps .* version 2\), but the frame has"):
+        keep(first._parsed())
+    (tmp_path / "metadata").write_text('{"id": "q-2"}')  # another query in the folder
+    keep(first._parsed())
+    assert fields(loaded()) == ["id", "customer", "lines"]
+
+
+def test_difference_names_each_field() -> None:
+    before = spark_column(pa.struct([("a", pa.int32()), ("b", pa.list_(LINE))])).spark
+    wider = pa.struct([("sku", pa.string()), ("count", pa.int64())])
+    after = spark_column(
+        pa.struct([("b", pa.list_(wider)), ("c", pa.map_("string", "bool"))])
+    ).spark
+    assert difference(before, after) == [
+        "added c[] boolean",
+        "removed a int",
+        "changed b[].count from int to bigint",
+    ]
+    assert difference(before, before) == []

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from datetime import date, datetime, timezone
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -20,7 +21,9 @@ from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
+from tests.spark.streams import started
 from tests.spark.support import Kafka
+from tests.waiting import WAIT_S
 
 FLAT = {"type": "record", "name": "Reading", "fields": [
     {"name": "id", "type": "long"},
@@ -163,6 +166,41 @@ def test_bad_records_end_the_query_or_become_columns(
         PySparkException, match=r"option value\.subject: the registry doesn't return"
     ):
         kafka.read(topic, **avro_options(registry), **{"value.subject": "none"}).load()
+
+
+def test_a_stream_keeps_its_schema_over_a_restart(
+    kafka: Kafka, registry: MockSchemaRegistry, tmp_path: Path
+) -> None:
+    topic = kafka.topic(2)
+    checkpoint = str(tmp_path / "checkpoint")
+
+    def run(**more: str) -> None:
+        options = avro_options(registry, columns="value", flatten="true", **more)
+        stream = kafka.read_stream(
+            topic, **options, startingOffsets="earliest", checkpointLocation=checkpoint
+        )
+        writer = stream.load().writeStream.format("json").option("checkpointLocation", checkpoint)
+        query = started(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "files")))
+        assert query.awaitTermination(WAIT_S), query.status
+        assert query.exception() is None
+
+    def produce(schema: Any, rows: pa.Table) -> None:
+        kafka.produce(topic, ({"value": each} for each in encoded(registry, topic, schema, rows)))
+
+    produce(FLAT, flat_rows(10))
+    run()
+    newer = {**FLAT, "fields": [*FLAT["fields"], {"name": "note", "type": "string", "default": ""}]}  # type: ignore[misc]
+    rows = flat_rows(20).append_column("note", pa.array(["new"] * 20))
+    produce(newer, rows.slice(10))
+    run()
+    found = kafka.spark.read.json(str(tmp_path / "files"))
+    assert (found.count(), "note" in found.columns) == (20, False)
+    produce(newer, rows.slice(0, 5))
+    run(**{"value.schema.upgrade": "true"})
+    found = kafka.spark.read.json(str(tmp_path / "files"))
+    assert (found.count(), found.where("note = 'new'").count()) == (25, 5)
+    offsets = sorted((tmp_path / "checkpoint" / "offsets").glob("[0-9]*"))
+    assert set(json.loads(offsets[-1].read_text().splitlines()[-1])) == {topic}  # as the JVM's
 
 
 # --- Spark's own connector and functions ---
