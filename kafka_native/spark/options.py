@@ -10,7 +10,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.property import REDACTED, without_secrets
@@ -30,12 +30,16 @@ from kafka_native.spark.offsets import (
 from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.properties import PREFIX, client_properties, is_sensitive, time_limit_s
 from kafka_native.spark.typed_columns import (
+    FORMAT_NAMES,
     NAMES,
     REGISTRY_PREFIX,
     TypedColumns,
     TypedOptions,
     parse_typed,
 )
+
+if TYPE_CHECKING:
+    from kafka_native.spark.typed_sink import Encodings
 
 __all__ = [
     "SinkOptions",
@@ -76,8 +80,8 @@ SOURCE_NAMES: Final = (
 )
 """The source's options besides ``kafka.*`` and ``schema.registry.*``."""
 
-SINK_NAMES: Final = ("topic", "includeHeaders")
-"""The sink's options besides ``kafka.*``."""
+SINK_NAMES: Final = ("topic", "includeHeaders", *FORMAT_NAMES)
+"""The sink's options besides ``kafka.*`` and ``schema.registry.*``."""
 
 _SPARK_OPTIONS: Final = frozenset(
     {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
@@ -318,6 +322,10 @@ class SinkOptions:
     """The producer's whole configuration."""
     topic: str | None = None
     """The topic of all rows; None: each row's column ``topic`` names it."""
+    typed: TypedOptions | None = None
+    """How keys and values are encoded; None: they are bytes or strings."""
+    encodings: Encodings | None = None
+    """The schemas of encoded columns, when the driver has found them."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -330,7 +338,7 @@ class SinkOptions:
         :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
-        _check_names(given, SINK_NAMES)
+        _check_names(given, SINK_NAMES, (PREFIX, REGISTRY_PREFIX))
         _refuse(given, _SINK_REFUSED)
         own = client_properties(given, "producer")
         # These are the defaults of the Java producer, which Spark's connector uses. The same keys
@@ -354,7 +362,11 @@ class SinkOptions:
         config = {**defaults, **own}
         checked = _checked_config(config, "producer")
         return cls(
-            producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given
+            producer=checked,
+            topic=topic,
+            typed=parse_typed(given, () if topic is None else (topic,), {}),
+            propagation_s=_propagation_s(checked),
+            given=given,
         )
 
     @property

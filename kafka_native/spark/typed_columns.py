@@ -32,14 +32,17 @@ from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import OptionError
 
 __all__ = [
+    "FORMAT_NAMES",
     "NAMES",
     "REGISTRY_PREFIX",
     "Decoding",
     "TypedColumns",
     "TypedOptions",
     "close_idle",
+    "codec_type",
     "codecs_of",
     "parse_typed",
+    "registry_client",
     "resolve",
 ]
 
@@ -56,9 +59,12 @@ DEFAULT_MODES: Final[Mapping[str, Mode]] = {
 }
 """The defaults of Spark's from_avro, from_protobuf and from_json."""
 FIELDS: Final = ("value", "key")
-_PARTS: Final = ("format", "subject", "schema", "schema.upgrade", "message")
+_PARTS: Final = ("format", "subject", "schema", "message")
+FORMAT_NAMES: Final = tuple(f"{name}.{part}" for name in FIELDS for part in _PARTS)
+"""The options of the formats and their schemas, of sources and sinks."""
 NAMES: Final = (
-    *(f"{name}.{part}" for name in FIELDS for part in _PARTS),
+    *FORMAT_NAMES,
+    *(f"{name}.schema.upgrade" for name in FIELDS),
     "mode",
     "columnNameOfCorruptRecord",
     "flatten",
@@ -281,7 +287,7 @@ def _decoding(
 ) -> Decoding | None:
     format_ = given.get(f"{name}.format", "").strip().lower()
     if not format_:
-        for part in _PARTS[1:]:
+        for part in (*_PARTS[1:], "schema.upgrade"):
             if f"{name}.{part}" in given:
                 raise OptionError(f"{name}.{part}", f"it needs {name}.format")
         return None
@@ -411,17 +417,17 @@ def registry_client(options: TypedOptions) -> Any:
 def _pinned(decoding: Decoding, client: Any) -> PinnedSchema:
     if not decoding.subject:
         return PinnedSchema(decoding.schema)
-    codec_type = _codec_type(decoding.format)
+    kind = codec_type(decoding.format)
     version = "latest" if decoding.version is None else decoding.version
     try:
         registered = (
-            client.get_latest_version(decoding.subject, codec_type.text_format)
+            client.get_latest_version(decoding.subject, kind.text_format)
             if decoding.version is None
-            else client.get_version(decoding.subject, version, fmt=codec_type.text_format)
+            else client.get_version(decoding.subject, version, fmt=kind.text_format)
         )
         place = f"{decoding.subject} version {registered.version}"
         label = f"the reader's schema id {registered.schema_id} ({place})"
-        found = codec_type(client, schema=registered.schema).complete(registered.schema, label)
+        found = kind(client, schema=registered.schema).complete(registered.schema, label)
     except SchemaError as error:
         raise OptionError(f"{decoding.name}.format", f"{decoding.subject}: {error}") from None
     except Exception as error:
@@ -444,7 +450,8 @@ def flat_fields(column: SparkColumn) -> list[tuple[str, SparkColumn]]:
     ]
 
 
-def _codec_type(format_: str) -> Any:
+def codec_type(format_: str) -> Any:
+    """The class of a format's codec."""
     from kafka_native import codecs
 
     return {"avro": codecs.Avro, "protobuf": codecs.Protobuf, "json": codecs.Json}[format_]
@@ -461,7 +468,7 @@ def _codec(decoding: Decoding, pinned: PinnedSchema, client: Any) -> Codec:
     elif decoding.format == "protobuf":
         arguments |= {"message": decoding.message or None, "time_unit": "us"}
     try:
-        made: Codec = _codec_type(decoding.format)(
+        made: Codec = codec_type(decoding.format)(
             client, schema=pinned.found(decoding.format), **arguments
         )
         made.reader(decoding.name, tuple)

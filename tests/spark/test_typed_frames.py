@@ -203,6 +203,39 @@ def test_a_stream_keeps_its_schema_over_a_restart(
     assert set(json.loads(offsets[-1].read_text().splitlines()[-1])) == {topic}  # as the JVM's
 
 
+def test_frames_and_streams_write_typed_columns(
+    kafka: Kafka, registry: MockSchemaRegistry, tmp_path: Path
+) -> None:
+    topic = kafka.topic(2)
+    options = {**avro_options(registry), "kafka.bootstrap.servers": kafka.bootstrap, "topic": topic}
+    frame = kafka.spark.range(100).selectExpr(
+        "id",
+        "cast(id as string) key",
+        "named_struct('at', timestamp_micros(id), 'tags', array('a', null)) inner",
+        "cast(id as decimal(12,2)) price",
+    )
+    frame.write.format("kafka_native").options(**options).mode("append").save()
+    read = kafka.read(topic, **avro_options(registry)).load().select("value.*")
+    assert read.schema.simpleString() == frame.drop("key").schema.simpleString()
+    assert read.exceptAll(frame.drop("key")).count() == 0
+    assert read.count() == 100
+    source = kafka.read_stream(topic, **avro_options(registry), startingOffsets="earliest").load()
+    writer = source.select("key", "value").writeStream.format("kafka_native")
+    copy = kafka.topic(1)
+    writer = writer.options(**{**options, "topic": copy}).option(
+        "checkpointLocation", str(tmp_path)
+    )
+    query = started(lambda: writer.trigger(availableNow=True).start())
+    assert query.awaitTermination(WAIT_S), query.status
+    assert query.exception() is None
+    copied = kafka.read(copy, **avro_options(registry)).load().select("value.*")
+    assert (copied.count(), copied.exceptAll(frame.drop("key")).count()) == (100, 0)
+    with pytest.raises(PySparkException, match=r"the columns don't fit: .*extra"):
+        frame.selectExpr("*", "1 extra").write.format("kafka_native").options(**options).mode(
+            "append"
+        ).save()
+
+
 # --- Spark's own connector and functions ---
 
 
