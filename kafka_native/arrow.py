@@ -11,7 +11,7 @@ import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "ShareArrowBatch"]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
-OnError = Literal["raise", "null", "column"]
+OnError = Literal["raise", "null", "column", "bytes"]
 """How to treat a record that can't be decoded: see `Consumer.consume_arrow`."""
 
 NULL = 0xFF  # in the result of values_of()
@@ -76,8 +76,9 @@ class Decode:
                 raise TypeError(
                     f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
                 )
-        if self.on_error not in ("raise", "null", "column"):
-            raise ValueError(f'on_error must be "raise", "null" or "column", not {self.on_error!r}')
+        if self.on_error not in get_args(OnError):
+            wanted = '"raise", "null", "column" or "bytes"'
+            raise ValueError(f"on_error must be {wanted}, not {self.on_error!r}")
         if not self.codecs and (self.flatten or self.on_error != "raise"):
             raise ValueError("on_error= and flatten= need a codec, such as value=Avro(registry)")
 
@@ -125,7 +126,8 @@ class ColumnRequest:
                         codec.reader(name, topics),
                         name,
                         skips_errors=decode.on_error != "raise",
-                        has_reasons=decode.on_error == "column",
+                        has_reasons=decode.on_error in ("column", "bytes"),
+                        keeps_bytes=decode.on_error == "bytes",
                         is_flat=decode.flatten,
                     ),
                 )

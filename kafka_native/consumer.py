@@ -319,7 +319,8 @@ class Consumer(ConsumerCalls):
             How to treat a message that doesn't decode. ``"raise"``: the call returns the messages
             before it, and the next call raises the error. ``"null"``: its value is null.
             ``"column"``: its value is null, and a further column ``value_error`` or ``key_error``
-            has the reason.
+            has the reason. ``"bytes"``: like ``"column"``, and a further column ``value_bytes`` or
+            ``key_bytes`` has the bytes of this message.
         flatten : bool
             Whether the fields of decoded records become columns of their own. Default: a column is
             a struct.

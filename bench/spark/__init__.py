@@ -14,6 +14,8 @@ CONTESTANTS = ("jvm", "frames", "direct")
 SCENARIOS = {
     "read": ("jvm", "frames"),
     "parquet": ("jvm", "frames"),
+    "json": ("jvm", "frames"),
+    "avro": ("jvm", "frames"),
     "write": ("jvm", "frames"),
     "tuned": ("jvm", "frames"),
     "stream": ("jvm", "frames"),
@@ -25,6 +27,19 @@ SCENARIOS = {
 TRIGGERING = ("trigger", "to_kafka")
 # Scenarios that write a topic. It is new for each measurement, and its messages are counted.
 WRITING = ("write", "tuned", "mirror", "to_kafka")
+
+
+# The scenarios whose source has Avro records, of this schema.
+AVRO = ("avro",)
+FIELDS = ("user", "type", "page", "country")
+AVRO_SCHEMA = {
+    "type": "record",
+    "name": "Event",
+    "fields": [
+        *({"name": name, "type": "string"} for name in FIELDS),
+        {"name": "price", "type": "double"},
+    ],
+}
 
 
 @dataclass(frozen=True)

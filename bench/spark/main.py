@@ -20,7 +20,7 @@ from rich.console import Console
 from bench.adapters import Figures
 from bench.broker import broker, landed, topic
 from bench.report import Rounds, show
-from bench.spark import CONTESTANTS, SCENARIOS, TRIGGERING, WRITING, Work
+from bench.spark import AVRO, AVRO_SCHEMA, CONTESTANTS, SCENARIOS, TRIGGERING, WRITING, Work
 from bench.spark.report import table, verdicts
 from kafka_native import Producer
 from kafka_native.cli.measurements import number_option
@@ -103,9 +103,23 @@ def event(number: int, size: int) -> bytes:
     return text.ljust(size).encode()[:size]
 
 
-def fill(work: Work, partitions: int) -> None:
+def avro_events(size: int) -> list[bytes]:
+    """The events in Avro, without padding."""
+    import pyarrow
+
+    from kafka_native.codecs import AvroEncoder
+
+    rows = [json.loads(event(number, size)) for number in range(POOL)]
+    encoded = AvroEncoder(AVRO_SCHEMA).encode(pyarrow.Table.from_pylist(rows))
+    values: list[bytes] = pyarrow.chunked_array(encoded).to_pylist()
+    return values
+
+
+def fill(work: Work, partitions: int, *, is_avro: bool) -> None:
     """Produce the topic's records: different keys, values from a pool, STEP records in a batch."""
-    values = [event(number, work.size) for number in range(POOL)]
+    values = (
+        avro_events(work.size) if is_avro else [event(number, work.size) for number in range(POOL)]
+    )
     config = {
         "compression.type": work.codec,
         "batch.num.messages": STEP,
@@ -129,12 +143,22 @@ def fill(work: Work, partitions: int) -> None:
 
 
 @contextmanager
-def filled(work: Work, partitions: int) -> Iterator[Work]:
+def filled(work: Work, partitions: int, *, is_avro: bool = False) -> Iterator[Work]:
     """Make a source with its records for the block."""
     with topic(work.bootstrap, partitions) as name:
         ready = dataclasses.replace(work, source=name)
-        fill(ready, partitions)
+        fill(ready, partitions, is_avro=is_avro)
         yield ready
+
+
+def sources_of(
+    stack: ExitStack, warm: Work, work: Work, partitions: int, *, is_avro: bool
+) -> tuple[Work, Work]:
+    """Make the sources to warm up and to measure."""
+    ready = stack.enter_context(filled(work, partitions, is_avro=is_avro))
+    if warm.count >= work.count:
+        return ready, ready
+    return stack.enter_context(filled(warm, partitions, is_avro=is_avro)), ready
 
 
 def once(driver: Driver, scenario: str, work: Work, partitions: int) -> Figures:
@@ -260,15 +284,18 @@ def main(
         console.print(f"Broker: {servers}")
         work = Work(servers, "", "", "", messages, size, codec, triggers, step)
         warm = dataclasses.replace(work, count=min(messages, WARM_UP_MESSAGES))
-        work = stack.enter_context(filled(work, partitions))
-        warm = stack.enter_context(filled(warm, partitions)) if warm.count < messages else work
+        sources = {
+            is_avro: sources_of(stack, warm, work, partitions, is_avro=is_avro)
+            for is_avro in {scenario in AVRO for scenario in chosen}
+        }
         drivers = {}
         for name in usable(contestants, chosen, console):
             drivers[name] = Driver(name, cores, memory, output / f"{name}.log")
             stack.callback(drivers[name].close)
         for scenario in chosen:
             try:
-                found = rounds_of(scenario, drivers, warm, work, partitions, rounds, console)
+                sizes = sources[scenario in AVRO]
+                found = rounds_of(scenario, drivers, *sizes, partitions, rounds, console)
             except Failed as error:
                 console.print(f"Without {scenario}: {error.message}", highlight=False, markup=False)
                 continue

@@ -30,6 +30,8 @@ GOALS = (
     Goal("read", "frames", "rate", 2.5),
     Goal("read", "frames", "CPU", 0.65, at_least=False),
     Goal("parquet", "frames", "rate", 1.5),
+    Goal("json", "frames", "CPU", 0.3, at_least=False),
+    Goal("avro", "frames", "CPU", 0.55, at_least=False),
     Goal("write", "frames", "rate", 1.6),
     Goal("tuned", "frames", "rate", 1.6),
     Goal("stream", "frames", "rate", 1.4),

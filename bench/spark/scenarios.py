@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from json import dumps
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from bench.spark import Work
+from pyspark.sql.types import DoubleType, StringType, StructField, StructType
+
+from bench.spark import AVRO_SCHEMA, FIELDS, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +58,42 @@ def parquet(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Write all columns to Parquet files."""
     source(spark, contestant, work).write.parquet(f"{work.folder}/table")
     return rows_of(work), {}
+
+
+def json(spark: SparkSession, contestant: str, work: Work) -> Outcome:
+    """Decode JSON values, and read all their fields into one row of sums."""
+    kind = StructType([StructField(name, StringType()) for name in FIELDS])
+    kind = kind.add("price", DoubleType())
+    if contestant != "jvm":
+        typed = {"value.format": "json", "value.schema": kind.json(), "mode": "FAILFAST"}
+        return fields(source(spark, contestant, work, columns="value", **typed), work)
+    from pyspark.sql.functions import from_json
+
+    theirs = source(spark, contestant, work).selectExpr("cast(value as string) value")
+    return fields(theirs.select(from_json("value", kind).alias("value")), work)
+
+
+def avro(spark: SparkSession, contestant: str, work: Work) -> Outcome:
+    """Decode Avro values, and read all their fields into one row of sums."""
+    schema = dumps(AVRO_SCHEMA)
+    if contestant != "jvm":
+        typed = {"value.format": "avro", "value.schema": schema}
+        return fields(source(spark, contestant, work, columns="value", **typed), work)
+    from pyspark.sql.avro.functions import from_avro
+
+    theirs = source(spark, contestant, work)
+    return fields(theirs.select(from_avro("value", schema).alias("value")), work)
+
+
+def fields(frame: DataFrame, work: Work) -> Outcome:
+    """Read all fields of the column ``value`` into one row of sums."""
+    sums = [f"sum(length(value.{name}))" for name in FIELDS]
+    row = frame.selectExpr(
+        "count(value)", "count(value.price)", "sum(value.price)", *sums
+    ).collect()[0]
+    if row[0] != row[1]:
+        raise RuntimeError(f"{row[0]} records have {row[1]} prices")
+    return row[0], {}
 
 
 def write(spark: SparkSession, contestant: str, work: Work, **more: str) -> Outcome:
@@ -185,5 +224,17 @@ def rows_of(work: Work) -> int:
 
 RUN: dict[str, Callable[[SparkSession, str, Work], Outcome]] = {
     each.__name__: each
-    for each in (read, parquet, write, tuned, stream, archive, mirror, trigger, to_kafka)
+    for each in (
+        read,
+        parquet,
+        json,
+        avro,
+        write,
+        tuned,
+        stream,
+        archive,
+        mirror,
+        trigger,
+        to_kafka,
+    )
 }

@@ -278,28 +278,35 @@ void kn_columns_truncate_decoded(struct kn_columns *columns, int64_t row_count)
     }
 }
 
+/* Appends some bytes, or a null if `data` is NULL. */
+static int put_bytes(struct kn_builder *builder, const void *data, int32_t size_bytes)
+{
+    struct kn_built *column = &builder->columns[0];
+    int status = kn_builder_reserve(builder, 0, 1);
+    if (status != KN_OK) return status;
+    if (!data) {
+        kn_builder_append_null(builder, 0);
+        return KN_OK;
+    }
+    if ((status = kn_builder_reserve_bytes(builder, column, size_bytes)) != KN_OK) return status;
+    memcpy(column->bytes + column->bytes_used, data, (size_t)size_bytes);
+    kn_built_end_bytes(column, size_bytes);
+    return KN_OK;
+}
+
 /* Appends the text of a failure, or a null if there is none. */
 static int put_reason(struct kn_builder *reasons, const struct kn_schema_failure *failure)
 {
     char text[KN_SCHEMA_FAILURE_TEXT_BYTES];
-    struct kn_built *column = &reasons->columns[0];
-    int status = kn_builder_reserve(reasons, 0, 1);
-    if (status != KN_OK) return status;
-    if (!failure) {
-        kn_builder_append_null(reasons, 0);
-        return KN_OK;
-    }
-    int32_t size = kn_schema_failure_text(failure, text);
-    if ((status = kn_builder_reserve_bytes(reasons, column, size)) != KN_OK) return status;
-    memcpy(column->bytes + column->bytes_used, text, (size_t)size);
-    kn_built_end_bytes(column, size);
-    return KN_OK;
+    return failure ? put_bytes(reasons, text, kn_schema_failure_text(failure, text))
+                   : put_bytes(reasons, NULL, 0);
 }
 
-/* Appends a row for one record, and its reason if the column of reasons exists. */
-static int decode_record(struct kn_decoding *decoding, struct kn_builder *builder,
-                         struct kn_builder *reasons, const struct kn_record *record)
+/* Appends a row for one record, and its reason and its bytes if these columns exist. */
+static int decode_record(struct kn_decoding *decoding, const struct kn_columns *columns,
+                         struct kn_builder *builder, const struct kn_record *record)
 {
+    bool is_key = decoding->decoders.is_key;
     int status = kn_schema_decoders_decode(&decoding->decoders, builder, record,
                                            &decoding->failure);
     bool has_failed = status == KN_ERR_INVALID && decoding->skips_errors;
@@ -307,9 +314,13 @@ static int decode_record(struct kn_decoding *decoding, struct kn_builder *builde
         status = kn_builder_reserve(builder, 0, 1);
         if (status == KN_OK) kn_builder_append_null(builder, 0);
     }
-    if (status == KN_OK && reasons)
-        status = put_reason(reasons, has_failed ? &decoding->failure : NULL);
-    return status;
+    if (status != KN_OK || decoding->reason_column < 0) return status;
+    const struct kn_column *reasons = &columns->columns[decoding->reason_column];
+    status = put_reason(reasons->builder, has_failed ? &decoding->failure : NULL);
+    if (status != KN_OK || !decoding->keeps_bytes) return status;
+    const uint8_t *bytes = is_key ? record->key : record->value;
+    int32_t size_bytes = is_key ? record->key_bytes : record->value_bytes;
+    return put_bytes(reasons[1].builder, has_failed ? bytes : NULL, size_bytes);
 }
 
 int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
@@ -317,15 +328,12 @@ int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
 {
     struct kn_column *decoded = &columns->columns[column];
     struct kn_decoding *decoding = decoded->decoding;
-    struct kn_builder *reasons = decoding->reason_column < 0
-                                     ? NULL
-                                     : columns->columns[decoding->reason_column].builder;
     /* Without this room the columns grow as they need it. */
     if (!decoded->length && decoded->length_hint)
         (void)kn_builder_reserve(decoded->builder, 0, decoded->length_hint);
     *status = KN_OK;
     for (int32_t i = 0; i < count; i++) {
-        *status = decode_record(decoding, decoded->builder, reasons, &block->records[i]);
+        *status = decode_record(decoding, columns, decoded->builder, &block->records[i]);
         if (*status != KN_OK) return i;
     }
     return count;

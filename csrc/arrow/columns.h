@@ -35,6 +35,8 @@ enum kn_column_field {
     KN_FIELD_DELIVERY_COUNT,
     KN_FIELD_KEY_ERROR,   /* the reason why the key is null */
     KN_FIELD_VALUE_ERROR, /* the same of the value */
+    KN_FIELD_KEY_BYTES,   /* the bytes of a key that doesn't decode */
+    KN_FIELD_VALUE_BYTES, /* the same of a value */
     KN_FIELD_COUNT
 };
 
@@ -47,7 +49,7 @@ enum kn_column_layout {
     KN_LAYOUT_VIEW,
     KN_LAYOUT_DICTIONARY, /* of topic names: 32-bit indices */
     KN_LAYOUT_LIST,       /* of headers: 32-bit offsets into two more columns */
-    KN_LAYOUT_DECODED     /* in a builder: decoded keys or values, or reasons */
+    KN_LAYOUT_DECODED /* in a builder: decoded keys or values, reasons, or bytes that don't decode */
 };
 
 struct kn_column_spec {
@@ -65,6 +67,7 @@ struct kn_decoding {
     bool skips_errors; /* a record that doesn't decode is null; else it ends the append */
     /* skips_errors: the column that gets the reasons; -1: none */
     int32_t reason_column;
+    bool keeps_bytes;                 /* the next column gets the bytes of these records */
     struct kn_schema_failure failure; /* the last failure */
 };
 
@@ -98,7 +101,7 @@ struct kn_column {
     /* LIST: some header names of the current block aren't UTF-8, so U+FFFD replaces bad bytes */
     bool replaces;
     struct kn_builder *builder;   /* DECODED: a reference */
-    struct kn_decoding *decoding; /* DECODED: borrowed; NULL: a column of reasons */
+    struct kn_decoding *decoding; /* DECODED: borrowed; NULL: a column of reasons or bytes */
 };
 
 struct kn_names { /* the distinct topic names so far */

@@ -19,6 +19,8 @@ static const char *const NAMES[KN_FIELD_COUNT] = {
     [KN_FIELD_DELIVERY_COUNT] = "delivery_count",
     [KN_FIELD_KEY_ERROR] = "key_error",
     [KN_FIELD_VALUE_ERROR] = "value_error",
+    [KN_FIELD_KEY_BYTES] = "key_bytes",
+    [KN_FIELD_VALUE_BYTES] = "value_bytes",
 };
 
 const char *kn_column_name(enum kn_column_field field) { return NAMES[field]; }

@@ -1,6 +1,7 @@
 # The columns of consumed records, for the modules that fill them.
 from libc.stdint cimport int32_t, int64_t
 
+from kafka_native._native.codec_core cimport Layout
 from kafka_native._native.kn_arrow cimport kn_column_spec, kn_columns, kn_kept_bytes
 from kafka_native._native.kn_records cimport kn_pool
 
@@ -12,6 +13,7 @@ cdef class ColumnPlan:
     cdef readonly tuple types  # by column of the specs
     cdef readonly list decoded  # (column, DecodedType)
 
+    cdef int _add_after(self, str name, Layout layout, list names, list types, str kind) except -1
     cdef void _add(self, str name, int layout, bint is_text, int ticks)
 
 

@@ -78,12 +78,19 @@ cdef class ColumnPlan:
             names += decoded.column_names()
             types.append(decoded)
             if decoded.has_reasons:
-                self.specs[self.count].type = decoded.reasons.layout
-                self._add(f"{name}_error", KN_LAYOUT_DECODED, False, 0)
-                names.append(f"{name}_error")
-                types.append("string")
+                self._add_after(f"{name}_error", decoded.reasons, names, types, "string")
+            if decoded.keeps_bytes:
+                self._add_after(f"{name}_bytes", decoded.bytes, names, types, "binary")
         self.names = tuple(names)
         self.types = tuple(types)
+
+    cdef int _add_after(self, str name, Layout layout, list names, list types, str kind) except -1:
+        # Add a column about the records of the decoded column before it.
+        self.specs[self.count].type = layout.layout
+        self._add(name, KN_LAYOUT_DECODED, False, 0)
+        names.append(name)
+        types.append(kind)
+        return 0
 
     cdef void _add(self, str name, int layout, bint is_text, int ticks):
         self.specs[self.count].field = <kn_column_field><int>FIELDS[name]

@@ -12,6 +12,7 @@ class DecodedType:
     field: str
     skips_errors: bool
     has_reasons: bool
+    keeps_bytes: bool
     is_flat: bool
     def __new__(
         cls,
@@ -20,6 +21,7 @@ class DecodedType:
         *,
         skips_errors: bool,
         has_reasons: bool,
+        keeps_bytes: bool,
         is_flat: bool,
     ) -> DecodedType: ...
     def column_names(self) -> list[str]: ...

@@ -25,8 +25,8 @@ FRAMINGS = {"none": KN_FRAMING_NONE, "id": KN_FRAMING_ID, "indexes": KN_FRAMING_
 cdef class DecodedType:
     """The type of a decoded column, and the source of its decoders."""
 
-    def __cinit__(self, source not None, str field not None, *, bint skips_errors, bint has_reasons, bint is_flat):
-        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`."""
+    def __cinit__(self, source not None, str field not None, *, bint skips_errors, bint has_reasons, bint keeps_bytes, bint is_flat):
+        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`. ``keeps_bytes`` needs ``has_reasons``."""
         self.source = source
         self.layout = source.layout
         self.field = field
@@ -34,6 +34,9 @@ cdef class DecodedType:
         self.has_reasons = has_reasons
         if has_reasons:
             self.reasons = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "u", "", ())])
+        self.keeps_bytes = keeps_bytes
+        if keeps_bytes:
+            self.bytes = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "z", "", ())])
         self.is_flat = is_flat
         if is_flat and self.layout.layout.nodes[0].kind != KN_NODE_STRUCT:
             raise ValueError(f"flatten=True needs a {field} that is a record: the reader's schema has no fields")
@@ -118,12 +121,13 @@ cdef class Decoding:
 
 
 cdef Decoding new_decoding(DecodedType type, kn_columns *columns, int32_t column):
-    # Return the decoding of a new column, without decoders. A column of reasons follows it.
+    # Return the decoding of a new column, without decoders. The columns of reasons and bytes follow it.
     cdef Decoding decoding = Decoding.__new__(Decoding)
     decoding.type = type
     decoding.decoders = []
     kn_schema_decoders_init(&decoding.state.decoders, <kn_framing><int>FRAMINGS[type.source.framing], type.field == "key")
     decoding.state.skips_errors = type.skips_errors
     decoding.state.reason_column = column + 1 if type.has_reasons else -1
+    decoding.state.keeps_bytes = type.keeps_bytes
     kn_columns_set_decoding(columns, column, &decoding.state)
     return decoding

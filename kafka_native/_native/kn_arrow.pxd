@@ -43,6 +43,8 @@ cdef extern from "arrow/columns.h" nogil:
         KN_FIELD_KEY
         KN_FIELD_KEY_ERROR
         KN_FIELD_VALUE_ERROR
+        KN_FIELD_KEY_BYTES
+        KN_FIELD_VALUE_BYTES
         KN_FIELD_COUNT
     enum kn_column_layout:
         KN_LAYOUT_INT8

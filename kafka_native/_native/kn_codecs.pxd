@@ -160,6 +160,7 @@ cdef extern from "arrow/columns.h" nogil:
         kn_schema_decoders decoders
         bint skips_errors
         int32_t reason_column
+        bint keeps_bytes
         kn_schema_failure failure
     void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
 

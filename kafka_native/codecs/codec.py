@@ -186,6 +186,8 @@ class Codec:
         )
 
     def _result_schema(self, subject: str) -> FoundSchema:
+        if isinstance(self._schema, FoundSchema):
+            return self._schema
         if hasattr(self._schema, "schema_str"):
             return self._complete(self._schema, "the reader's schema")
         if self._schema is not None:
@@ -210,6 +212,14 @@ class Codec:
             return self._complete(found, f"schema id {schema}")
         found = self._registry.get_schema_by_guid(schema, self.text_format)
         return self._complete(found, f"schema {schema}")
+
+    def complete(self, schema: SchemaOfClient, label: str) -> FoundSchema:
+        """Return a schema with all schemas that it refers to. A codec takes it as ``schema=``.
+
+        :param label: The schema's name in errors.
+        :raises SchemaError: It has another format.
+        """
+        return self._complete(schema, label)
 
     def _complete(self, schema: Any, label: str) -> FoundSchema:
         """Return a schema of the registry's client with the schemas that it refers to."""

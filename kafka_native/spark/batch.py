@@ -29,7 +29,7 @@ class BatchReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         """Check the options for batch queries."""
         self.options = options.for_batch()
-        self.filters = PushedFilters()
+        self.filters = PushedFilters(others=frozenset(options.other_columns))
 
     def partitions(self) -> list[OffsetRange]:
         """The ranges of the query, one for each task."""

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions, lowered, redacted
+from kafka_native.spark.options import SourceOptions, lowered, redacted
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+    from kafka_native.spark.typed_columns import TypedColumns
 
 
 class KafkaNativeDataSource(DataSource):
@@ -36,11 +39,19 @@ class KafkaNativeDataSource(DataSource):
         """The name for ``format()``: ``kafka_native``."""
         return "kafka_native"
 
-    def schema(self) -> str:
-        """The columns of the source, which depend on the options.
+    def __init__(self, options: dict[str, str]) -> None:
+        """Store Spark's options."""
+        super().__init__(options)
+        self._decoded: TypedColumns | None = None
 
-        :raises OptionError: An option is invalid. Or the schema is for a table of CREATE TABLE: its
-            options wouldn't be there when it is read.
+    def schema(self) -> str | StructType:
+        """The columns of the source, which depend on the options and on the schemas.
+
+        Spark pickles this object afterwards. So the whole query has the schemas that were found
+        here.
+
+        :raises OptionError: An option is invalid, or a schema isn't found. Or the schema is for a
+            table of CREATE TABLE: its options wouldn't be there when it is read.
         """
         if any(name.startswith("option.") for name in lowered(self.options)):
             raise OptionError(
@@ -48,9 +59,10 @@ class KafkaNativeDataSource(DataSource):
                 "Spark passes the options of a table to no Python source: write CREATE TEMPORARY "
                 "VIEW name USING kafka_native OPTIONS (...) in place of CREATE TABLE",
             )
-        return ", ".join(
-            f"`{name}` {kind}" for name, kind in _kinds(SourceOptions.parse(self.options)).items()
-        )
+        options = self._parsed()
+        if options.decoded is not None:
+            return options.decoded.struct(options.columns)
+        return ", ".join(f"`{name}` {kind}" for name, kind in _kinds(options).items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Make the reader of ``spark.read``."""
@@ -82,7 +94,7 @@ class KafkaNativeDataSource(DataSource):
 
     def _source_options(self, schema: StructType) -> SourceOptions:
         """The parsed options. A schema with other columns than the source's is an error."""
-        options = SourceOptions.parse(self.options)
+        options = self._parsed()
         kinds = _kinds(options)
         asked = {field.name: field.dataType.simpleString() for field in schema.fields}
         if asked != kinds or list(asked) != list(kinds):
@@ -91,9 +103,26 @@ class KafkaNativeDataSource(DataSource):
             )
         return options
 
+    def _parsed(self) -> SourceOptions:
+        """The options. The first call asks the registry for the schemas of typed columns."""
+        options = SourceOptions.parse(self.options)
+        if options.typed is None:
+            return options
+        if self._decoded is None:
+            from kafka_native.spark.kept_schemas import kept_schemas, log_upgrades
+            from kafka_native.spark.typed_columns import resolve
+
+            kept = kept_schemas(options)
+            self._decoded = resolve(options.typed, kept)
+            log_upgrades(self._decoded, kept)
+        return options.with_columns(self._decoded)
+
 
 def _kinds(options: SourceOptions) -> Mapping[str, str]:
     """The columns in their order, with Spark's names of the types."""
+    if options.decoded is not None:
+        fields = options.decoded.struct(options.columns).fields
+        return {each.name: each.dataType.simpleString() for each in fields}
     return (
         RANGE_COLUMNS
         if options.rows == "ranges"

@@ -40,3 +40,7 @@ class StaleMetadataError(KafkaException):
 
 class PipelineError(RuntimeError):
     """A pipeline or a stream can't go on. The text gives the reason and the remedy."""
+
+
+class MalformedRecordError(ValueError):
+    """A record doesn't decode into its typed columns (``mode=FAILFAST``)."""

@@ -35,6 +35,8 @@ class PushedFilters:
     """The first offset that the query doesn't need."""
     timestamp_min_ms: int | None = None
     """The minimum timestamp in milliseconds since 1970; None: no limit."""
+    others: frozenset[str] = frozenset()
+    """Columns that only have the name of one of the source's: fields of decoded records."""
 
     def take(self, wanted: object) -> bool:
         """Apply a filter of PySpark's if possible. Returns True if Spark needn't apply it again."""
@@ -43,6 +45,8 @@ class PushedFilters:
         if len(attribute) != 1:
             return False
         column = attribute[0]
+        if column in self.others:
+            return False
         if name == "IsNotNull":
             return column in _NEVER_NULL
         value = getattr(wanted, "value", None)

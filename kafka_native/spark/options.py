@@ -9,12 +9,13 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native import KafkaError, KafkaException
 from kafka_native._reference.property import REDACTED, without_secrets
 from kafka_native.config import PROPERTIES, parse
+from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import (
@@ -28,42 +29,25 @@ from kafka_native.spark.offsets import (
 )
 from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.properties import PREFIX, client_properties, is_sensitive, time_limit_s
+from kafka_native.spark.typed_columns import (
+    FORMAT_NAMES,
+    NAMES,
+    REGISTRY_PREFIX,
+    TypedColumns,
+    TypedOptions,
+    parse_typed,
+)
+
+if TYPE_CHECKING:
+    from kafka_native.spark.typed_sink import Encodings
 
 __all__ = [
-    "COLUMNS",
-    "RANGE_COLUMNS",
     "SinkOptions",
     "SourceOptions",
     "Subscription",
     "lowered",
     "redacted",
 ]
-
-COLUMNS: Final[Mapping[str, str]] = {
-    "key": "binary",
-    "value": "binary",
-    "topic": "string",
-    "partition": "int",
-    "offset": "bigint",
-    "timestamp": "timestamp",
-    "timestampType": "int",
-    "headers": "array<struct<key:string,value:binary>>",
-}
-"""The source's columns with Spark's names of their types, as in Spark's own connector."""
-
-RANGE_COLUMNS: Final[Mapping[str, str]] = {
-    "topic": "string",
-    "partition": "int",
-    "start_offset": "bigint",
-    "end_offset": "bigint",
-    "topic_id": "string",
-    "lost": "string",
-}
-"""The columns with ``rows=ranges``: one row for each range of offsets. ``end_offset`` is exclusive.
-
-``topic_id`` is null if it is unknown. ``lost`` is null, or the reason why the range can't be read
-any more (``failOnDataLoss=false``).
-"""
 
 SOURCE_NAMES: Final = (
     "assign",
@@ -92,11 +76,12 @@ SOURCE_NAMES: Final = (
     "batchRows",
     "checkpointLocation",
     "pushFilters",
+    *NAMES,
 )
-"""The source's options besides ``kafka.*``."""
+"""The source's options besides ``kafka.*`` and ``schema.registry.*``."""
 
-SINK_NAMES: Final = ("topic", "includeHeaders")
-"""The sink's options besides ``kafka.*``."""
+SINK_NAMES: Final = ("topic", "includeHeaders", *FORMAT_NAMES)
+"""The sink's options besides ``kafka.*`` and ``schema.registry.*``."""
 
 _SPARK_OPTIONS: Final = frozenset(
     {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
@@ -167,6 +152,11 @@ class Subscription:
     pattern: str = ""
     """From ``subscribePattern``: a regular expression that whole topic names match."""
 
+    @property
+    def named_topics(self) -> tuple[str, ...]:
+        """The topics that the options name; empty with a pattern."""
+        return self.topics or tuple(dict.fromkeys(topic for topic, _ in self.partitions))
+
 
 @dataclass(frozen=True)
 class SourceOptions:
@@ -199,6 +189,10 @@ class SourceOptions:
     """The columns in their order."""
     rows: Literal["records", "ranges"] = "records"
     """The kind of rows: records, or ranges of offsets that your own task reads."""
+    typed: TypedOptions | None = None
+    """How keys and values are decoded; None: they are bytes."""
+    decoded: TypedColumns | None = None
+    """The decoded columns, when the driver has found the schemas (`with_columns`)."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
     push_filters: bool = False
@@ -215,12 +209,21 @@ class SourceOptions:
         :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
-        _check_names(given, SOURCE_NAMES)
+        _check_names(given, SOURCE_NAMES, (PREFIX, REGISTRY_PREFIX))
         _refuse(given, _SOURCE_REFUSED)
         parser = _OptionParser(given)
         consumer = _consumer_config(given)
+        subscription = _subscription(given)
+        typed = parse_typed(given, subscription.named_topics, _fields(given))
+        rows: Literal["records", "ranges"] = (
+            "ranges"
+            if parser.choice("rows", ("records", "ranges"), "records") == "ranges"
+            else "records"
+        )
+        if typed is not None and rows == "ranges":
+            raise OptionError("rows", "ranges have no typed columns: leave value.format out")
         return cls(
-            subscription=_subscription(given),
+            subscription=subscription,
             consumer=consumer,
             starting=_limit(given, "starting"),
             ending=_limit(given, "ending"),
@@ -238,15 +241,29 @@ class SourceOptions:
             max_trigger_delay_s=parser.duration_s("maxTriggerDelay", 900.0),
             min_partitions=parser.optional("minPartitions"),
             max_records_per_partition=parser.optional("maxRecordsPerPartition"),
-            columns=_columns(given, parser.flag("includeHeaders", False)),
-            rows="ranges"
-            if parser.choice("rows", ("records", "ranges"), "records") == "ranges"
-            else "records",
+            columns=_columns(given, parser.flag("includeHeaders", False), typed),
+            rows=rows,
+            typed=typed,
             batch_rows=parser.integer("batchRows", 0, 0),
             push_filters=parser.flag("pushFilters", False),
             checkpoint=given.get("checkpointlocation", "").strip(),
             given=given,
         )
+
+    def with_columns(self, decoded: TypedColumns) -> SourceOptions:
+        """Return the options with the decoded columns.
+
+        :raises OptionError: Two columns have one name, or Spark has no such type.
+        """
+        decoded.output(self.columns)
+        return replace(self, decoded=decoded)
+
+    @property
+    def other_columns(self) -> list[str]:
+        """The columns that aren't the source's own: fields of decoded records."""
+        if self.decoded is None:
+            return []
+        return [name for name, _ in self.decoded.output(self.columns) if name not in self.columns]
 
     def for_batch(self) -> SourceOptions:
         """Check the options for a batch query, and return them.
@@ -307,6 +324,10 @@ class SinkOptions:
     """The producer's whole configuration."""
     topic: str | None = None
     """The topic of all rows; None: each row's column ``topic`` names it."""
+    typed: TypedOptions | None = None
+    """How keys and values are encoded; None: they are bytes or strings."""
+    encodings: Encodings | None = None
+    """The schemas of encoded columns, when the driver has found them."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -319,7 +340,7 @@ class SinkOptions:
         :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
-        _check_names(given, SINK_NAMES)
+        _check_names(given, SINK_NAMES, (PREFIX, REGISTRY_PREFIX))
         _refuse(given, _SINK_REFUSED)
         own = client_properties(given, "producer")
         # These are the defaults of the Java producer, which Spark's connector uses. The same keys
@@ -343,7 +364,11 @@ class SinkOptions:
         config = {**defaults, **own}
         checked = _checked_config(config, "producer")
         return cls(
-            producer=checked, topic=topic, propagation_s=_propagation_s(checked), given=given
+            producer=checked,
+            topic=topic,
+            typed=parse_typed(given, () if topic is None else (topic,), {}),
+            propagation_s=_propagation_s(checked),
+            given=given,
         )
 
     @property
@@ -414,11 +439,13 @@ class _OptionParser:
         return int(match[1]) * _DURATION_S[match[2]]
 
 
-def _check_names(given: Mapping[str, str], names: Iterable[str]) -> None:
+def _check_names(
+    given: Mapping[str, str], names: Iterable[str], prefixes: tuple[str, ...] = (PREFIX,)
+) -> None:
     """Check the names of options. A name like one of ours is a mistake; others may be Spark's."""
     known = {name.lower(): name for name in names}
     for name in given:
-        if name in known or name.startswith((PREFIX, *_SPARK_PREFIXES)):
+        if name in known or name.startswith((*prefixes, *_SPARK_PREFIXES)):
             continue
         if name in PROPERTIES:
             raise OptionError(name, f"properties of Kafka begin with kafka.: write {PREFIX}{name}")
@@ -496,20 +523,50 @@ def _check_limit(limit: Limit, wrong: int, word: str, hint: str) -> None:
                 )
 
 
-def _columns(given: Mapping[str, str], with_headers: bool) -> tuple[str, ...]:
+def _columns(
+    given: Mapping[str, str], with_headers: bool, typed: TypedOptions | None
+) -> tuple[str, ...]:
+    """The columns of the source. ``value.customer`` counts as ``value``."""
+    errors = () if typed is None else tuple(typed.error_columns)
+    taken = sorted({each.lower() for each in errors} & {each.lower() for each in COLUMNS})
+    if taken:
+        raise OptionError("columnNameOfCorruptRecord", f"there is a column {taken[0]} already")
     if "columns" not in given:
-        return tuple(name for name in COLUMNS if name != "headers" or with_headers)
-    known = {name.lower(): name for name in COLUMNS}
-    named = [each.strip() for each in given["columns"].split(",") if each.strip()]
-    hint = f"write some of {', '.join(COLUMNS)}"
-    if not named:
-        raise OptionError("columns", f"no column is named: {hint}")
+        base = tuple(name for name in COLUMNS if name != "headers" or with_headers)
+        return base + errors
+    known = {name.lower(): name for name in (*COLUMNS, *errors)}
+    decoded = () if typed is None else tuple(each.name for each in typed.decodings)
+    hint = f"write some of {', '.join(known.values())}"
+    found: list[str] = []
+    named = _named(given)
     for each in named:
+        name, dot, _ = each.partition(".")
+        if dot and name.lower() in decoded:
+            found += [name.lower()] if name.lower() not in found else []
+            if name.lower() in {other.lower() for other in named}:
+                raise OptionError("columns", f"{name} and {each} are named: write one of them")
+            continue
         if each.lower() not in known:
             raise OptionError("columns", f"there is no column {each!r}: {hint}")
-    found = tuple(known[each.lower()] for each in named)
+        found.append(known[each.lower()])
+    if not found:
+        raise OptionError("columns", f"no column is named: {hint}")
     if len(set(found)) < len(found):
         raise OptionError("columns", "a column is named twice")
+    return tuple(found)
+
+
+def _named(given: Mapping[str, str]) -> list[str]:
+    return [each.strip() for each in given.get("columns", "").split(",") if each.strip()]
+
+
+def _fields(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The fields that ``columns`` chooses of keys and values, such as ``value.customer``."""
+    found: dict[str, tuple[str, ...]] = {}
+    for each in _named(given):
+        name, dot, path = each.partition(".")
+        if dot:
+            found[name.lower()] = (*found.get(name.lower(), ()), path)
     return found
 
 

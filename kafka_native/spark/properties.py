@@ -134,7 +134,8 @@ def is_sensitive(name: str) -> bool:
         return True
     return bool(
         re.search(
-            r"password|secret|token|jaas|passphrase|credential|\.key$|\.pem$|access.?key", bare
+            r"password|secret|token|jaas|passphrase|credential|user\.info|\.key$|\.pem$|access.?key",
+            bare,
         )
     )
 

@@ -23,12 +23,16 @@ from kafka_native.internal import (
     take_batches,
     topic_id,
 )
+from kafka_native.spark import typed_columns
 from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
-from kafka_native.spark.errors import DataLossError
+from kafka_native.spark.column_types import conform
+from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
+from kafka_native.spark.errors import DataLossError, MalformedRecordError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, GONE_ERRORS, LATEST
-from kafka_native.spark.options import COLUMNS, RANGE_COLUMNS, SourceOptions
+from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.typed_columns import TypedColumns, codecs_of
 
 BATCH_ROWS: Final = 10_000
 """The largest number of rows in a batch, unless ``batchRows`` is set."""
@@ -102,7 +106,8 @@ _batch_consumers: Final = Pool(lambda config: admitted(_batch_consumer(config)),
 
 
 def close_idle() -> None:
-    """Close the idle consumers."""
+    """Close the idle consumers and codecs."""
+    typed_columns.close_idle()
     _consumers.close_idle()
     _batch_consumers.close_idle()
 
@@ -120,7 +125,7 @@ def read_rows(
     :param on_skip: See `read_range`.
     """
     if options.rows == "records":
-        yield from read_range(options, range_, options.columns, on_skip)
+        yield from read_range(options, range_, on_skip=on_skip)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -144,11 +149,13 @@ def read_range(
     :param options: The source's options, such as ``failOnDataLoss`` and
         ``kafkaConsumer.pollTimeoutMs``.
     :param range_: The range to read.
-    :param columns: Names of `COLUMNS`; None: the options' columns.
+    :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
+    :raises MalformedRecordError: A record doesn't decode (``mode=FAILFAST``).
+    :raises SchemaLookupError: The schema registry doesn't answer.
     :raises KafkaException: The topic can't be read, or the brokers reject the consumer.
     """
     if range_.size <= 0:
@@ -158,7 +165,7 @@ def read_range(
         return
     with _consumers.borrowed(options.consumer) as consumer:
         try:
-            yield from _RowReader(consumer, options, range_, columns or options.columns, on_skip)
+            yield from _row_reader(consumer, options, range_, columns, on_skip)
         except GeneratorExit:
             return  # Spark needs no more rows, for example with LIMIT: keep the consumer
 
@@ -408,10 +415,11 @@ class _RowReader(_PositionReader[ArrowBatch]):
     ) -> None:
         super().__init__(consumer, options, range_, on_skip)
         self._columns = tuple(columns)
-        self._schema = arrow_schema(columns)
         # The offsets show which rows are outside the range.
         wanted = dict.fromkeys([*columns, "offset"])
-        self._arrow_columns = {_ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1] for name in wanted}
+        self._arrow_columns: dict[str, str | None] = {
+            _ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1] for name in wanted
+        }
         self._rows_max = options.batch_rows or BATCH_ROWS
         self._rows = min(_FIRST_ROWS, self._rows_max)
 
@@ -424,7 +432,7 @@ class _RowReader(_PositionReader[ArrowBatch]):
         # Not more than the range needs: the call waits for this number, or for the partition's end.
         rows_max = min(self._rows, self._range.end - self._position)
         try:
-            taken = self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._arrow_columns)
+            taken = self._consume(rows_max)
         except UnfitError as error:  # its text suggests types that Spark doesn't have
             raise ValueError(
                 f"{error.problem}; select other columns, or read from the next offset on"
@@ -435,6 +443,9 @@ class _RowReader(_PositionReader[ArrowBatch]):
             )
         return taken
 
+    def _consume(self, rows_max: int) -> ArrowBatch:
+        return self._consumer.consume_arrow(rows_max, _WAIT_S, columns=self._arrow_columns)
+
     def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:
         return ((end.topic, end.partition, end.offset) for end in taken.ends)
 
@@ -444,8 +455,108 @@ class _RowReader(_PositionReader[ArrowBatch]):
         if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
             wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
             batch = batch.filter(wanted)
+        return self._spark_batch(batch)
+
+    def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the source."""
         arrays = [_spark_column(batch, name) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+        return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._columns))
+
+
+class _TypedRowReader(_RowReader):
+    """Reads Arrow columns of which some are decoded."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        options: SourceOptions,
+        range_: OffsetRange,
+        decoded: TypedColumns,
+        on_skip: OnSkip,
+    ) -> None:
+        fields = decoded.decoded_fields(options.columns)
+        plain = [name for name in options.columns if name in COLUMNS and name not in fields]
+        super().__init__(consumer, options, range_, plain, on_skip)
+        self._arrow_columns |= dict.fromkeys(fields)
+        codecs = codecs_of(decoded)
+        self._codecs = {name: codecs[name] for name in fields}
+        self._decoded = decoded
+        self._output = decoded.output(options.columns)
+        self._keeps_bytes = decoded.keeps_bytes(options.columns)
+        self._dropped = 0
+        self._first_reason = ""
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        yield from super().__iter__()
+        if self._dropped:
+            logger.warning(
+                "%s: %d records don't decode and are left out (mode=DROPMALFORMED); the first: %s",
+                self._range,
+                self._dropped,
+                self._first_reason,
+            )
+
+    def _consume(self, rows_max: int) -> ArrowBatch:
+        return self._consumer.consume_arrow(
+            rows_max,
+            _WAIT_S,
+            columns=self._arrow_columns,
+            value=self._codecs.get("value"),
+            key=self._codecs.get("key"),
+            on_error="bytes" if self._keeps_bytes else "column",
+        )
+
+    def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        if self._decoded.options.mode != "PERMISSIVE":
+            for field in self._codecs:
+                batch = self._without_errors(batch, field)
+        arrays: list[pa.Array] = []
+        for name in self._options.columns:
+            error = self._decoded.options.error_columns.get(name)
+            if error is not None:
+                arrays.append(batch.column(batch.schema.get_field_index("_".join(error))))
+            elif name not in self._codecs:
+                arrays.append(_spark_column(batch, name))
+            else:
+                column = batch.column(batch.schema.get_field_index(name))
+                made = conform(column, self._decoded.column(name).arrow)
+                arrays += made.flatten() if self._decoded.options.is_flat else [made]
+        schema = pa.schema([(name, kind.arrow) for name, kind in self._output])
+        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def _without_errors(self, batch: pa.RecordBatch, field: str) -> pa.RecordBatch:
+        """Leave out records that don't decode, or raise the first one's error."""
+        reasons = batch.column(batch.schema.get_field_index(f"{field}_error"))
+        count = len(reasons) - reasons.null_count
+        if not count:
+            return batch
+        first = pc.index(pc.is_valid(reasons), True).as_py()
+        offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
+        reason = (
+            f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
+            f"its {field} doesn't decode: {reasons[first].as_py()}"
+        )
+        if self._decoded.options.mode == "FAILFAST":
+            raise MalformedRecordError(
+                f"{reason}. Write mode=PERMISSIVE for a null and a column with the record, or "
+                "mode=DROPMALFORMED to leave such records out"
+            )
+        self._first_reason = self._first_reason or reason
+        self._dropped += count
+        return batch.filter(pc.is_null(reasons))
+
+
+def _row_reader(
+    consumer: Consumer,
+    options: SourceOptions,
+    range_: OffsetRange,
+    columns: Sequence[str] | None,
+    on_skip: OnSkip,
+) -> _RowReader:
+    decoded = options.decoded
+    if columns is None and decoded is not None and decoded.decoded_fields(options.columns):
+        return _TypedRowReader(consumer, options, range_, decoded, on_skip)
+    return _RowReader(consumer, options, range_, columns or options.columns, on_skip)
 
 
 def _spark_column(batch: pa.RecordBatch, name: str) -> pa.Array:

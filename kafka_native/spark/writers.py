@@ -18,7 +18,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.spark import exactly_once
+from kafka_native.spark import exactly_once, typed_sink
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
@@ -68,6 +68,8 @@ _ROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "int": pa.int32(),
     HEADERS_TYPE: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
 }
+_OTHERS: Final = tuple(name for name in _TYPES if name != "value")
+"""Columns that aren't part of an encoded value."""
 _ROWS_AT_ONCE: Final = 10_000
 _CHECK_INTERVAL_S: Final = 0.5
 """Seconds that a task waits for room or acknowledgements between two checks for failed rows."""
@@ -138,7 +140,10 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     :raises OptionError: An option is invalid.
     :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
-    return StreamWriter(_checked(options, schema), schema)
+    checked = _checked(options, schema)
+    if checked.encodings is not None and not hasattr(datasource, "DataSourceStreamArrowWriter"):
+        raise OptionError("value.format", "streams of typed columns need PySpark 4.1 or newer")
+    return StreamWriter(checked, schema)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -250,6 +255,9 @@ def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
 def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
     found = SinkOptions.parse(options)
     check_schema(schema, found)
+    if found.typed is not None:
+        encodings = typed_sink.find_encodings(found.typed, found.topic, schema, _OTHERS)
+        found = replace(found, encodings=encodings)
     if found.transactional_id and "partition" not in schema.fieldNames():
         raise SchemaError(
             "there is no column partition: to write exactly once, each partition's rows have to be "
@@ -269,7 +277,8 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
     for field in schema.fields:
         kind = "string" if isinstance(field.dataType, StringType) else field.dataType.simpleString()
         kinds.setdefault(field.name, kind)
-    if "value" not in kinds:
+    encoded = () if options.typed is None else [each.name for each in options.typed.decodings]
+    if "value" not in kinds and "value" not in encoded:
         there = ", ".join(kinds) or "none"
         raise SchemaError(
             f"there is no column value (there are: {there}): select what to write AS value"
@@ -278,7 +287,12 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
         raise SchemaError("no row says where it goes: write option topic, or have a column topic")
     for name, allowed in _TYPES.items():
         found = kinds.get(name)
-        if found is None or found in allowed or (name == "topic" and options.topic is not None):
+        if (
+            found is None
+            or name in encoded
+            or found in allowed
+            or (name == "topic" and options.topic is not None)
+        ):
             continue
         hint = "drop it" if found == "void" and name != "value" else f"CAST({name} AS {allowed[0]})"
         if name == "headers":
@@ -470,6 +484,13 @@ def _queue(
     if options.topic is not None:
         columns.pop("topic", None)
     roles: dict[str, Any] = {"topic_column" if name == "topic" else name: name for name in columns}
+    if options.encodings is not None:
+        for name, codec in typed_sink.codecs_of(options.encodings).items():
+            roles[name], roles[f"{name}_columns"] = codec, name
+            if name not in columns:  # the fields of the value are columns of their own
+                fields = typed_sink.record_columns(batch.schema.names, _OTHERS)
+                columns |= {each: _column(batch, each) for each in fields}
+                roles["value_columns"] = fields
     rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     deadline = time.monotonic() + limit_s
     while rows.num_rows:

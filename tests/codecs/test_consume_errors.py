@@ -124,6 +124,13 @@ def test_a_bad_message_may_be_null_with_a_reason(
         assert [each is None for each in errors] == [True, False, True, True]
         assert re.search(text, errors[1])
         consumer.seek(TopicPartition(topic.name, 0, 0))
+        batch = consumer.consume_arrow(
+            4, WAIT_S, columns=["value", "offset"], value=codec, on_error="bytes"
+        )
+        assert batch.column_names == ["value", "value_error", "value_bytes", "offset"]
+        assert values_of(batch, "value_error") == errors
+        assert values_of(batch, "value_bytes") == [None, value, None, None]
+        consumer.seek(TopicPartition(topic.name, 0, 0))
         batch = consumer.consume_arrow(4, WAIT_S, columns=VALUE, value=codec, on_error="null")
         assert batch.column_names == VALUE
         assert [each is None for each in values_of(batch)] == [False, True, True, False]

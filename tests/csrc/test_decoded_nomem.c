@@ -72,7 +72,7 @@ static int append(struct kn_columns *columns)
     int status = kn_columns_append(columns, &block, &taken, &column);
     CHECK_EQ(taken, status == KN_OK ? RECORDS : 0);
     CHECK_EQ(columns->row_count, before + taken);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 3; i++)
         CHECK_EQ(columns->columns[i].builder->columns[0].length, columns->row_count);
     return status;
 }
@@ -83,15 +83,16 @@ static int run(long fail_at)
     struct kn_column_spec specs[] = {
         {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_DECODED, .type = program->layout},
         {.field = KN_FIELD_VALUE_ERROR, .layout = KN_LAYOUT_DECODED, .type = reasons},
+        {.field = KN_FIELD_VALUE_BYTES, .layout = KN_LAYOUT_DECODED, .type = reasons},
         {.field = KN_FIELD_OFFSET, .layout = KN_LAYOUT_INT64},
     };
-    struct kn_decoding decoding = {.skips_errors = 1, .reason_column = 1};
+    struct kn_decoding decoding = {.skips_errors = 1, .reason_column = 1, .keeps_bytes = 1};
     struct ArrowArray array;
     struct kn_columns *columns = NULL;
     failed = 0;
     allocations_left = fail_at;
     while (!columns) {
-        columns = kn_columns_new(specs, 3, NULL, INT32_MAX);
+        columns = kn_columns_new(specs, 4, NULL, INT32_MAX);
         CHECK(columns || failed);
     }
     kn_schema_decoders_init(&decoding.decoders, KN_FRAMING_ID, 0);

@@ -303,6 +303,11 @@ OUTPUT = {
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
         "object: Payment(id=3, amount=1.5)",
     ],
+    "spark_typed.py": [
+        "value: struct<sensor:string,degrees:int>",
+        "sensor 0: 39",
+        ", bytes b'not Avro'",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

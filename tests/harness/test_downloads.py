@@ -26,6 +26,7 @@ ALL_JARS = [
     apicurio.JARS,
     java_avro.JARS,
     jvm.JARS,
+    jvm.AVRO_JARS,
     *map(brokers.jars_of, brokers.RELEASES),
 ]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")

@@ -21,6 +21,7 @@ from kafka_native.spark import (
     exactly_once,
     producers,
     range_reader,
+    typed_sink,
     worker_python,
 )
 from tests.broker.cluster import Cluster
@@ -47,6 +48,7 @@ def idle_clients() -> Iterator[None]:
     producers.close_idle()
     range_reader.close_idle()
     exactly_once.close_idle()
+    typed_sink.close_idle()
 
 
 def make_session(master: str = "local[2, 2]", **conf: str) -> SparkSession:

@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector, fetched once through Maven, for comparisons and benchmarks."""
+"""Spark's own Kafka connector and Avro functions, fetched once through Maven, for comparisons and benchmarks."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tests.broker import java
 VERSION = "4.2.0"
 JARS = downloads.JarSet(
     f"spark-connector-{VERSION}", Path(__file__).parent / "connector-pom.xml", "copy"
+)
+AVRO_JARS = downloads.JarSet(
+    f"spark-avro-{VERSION}", Path(__file__).parent / "avro-pom.xml", "copy"
 )
 
 
@@ -24,8 +27,9 @@ def jars() -> Path:
 
 
 def options() -> dict[str, str]:
-    """Return settings for the format `kafka`. The first session of a process needs them."""
-    return {
-        "spark.driver.extraClassPath": f"{jars()}/*",
-        "spark.executor.extraClassPath": f"{jars()}/*",
-    }
+    """Return settings for the format `kafka`, `from_avro` and `to_avro`.
+
+    The first session of a process needs them.
+    """
+    paths = f"{jars()}/*:{downloads.jars(AVRO_JARS)}/*"
+    return {"spark.driver.extraClassPath": paths, "spark.executor.extraClassPath": paths}

@@ -16,8 +16,9 @@ from kafka_native import KafkaError, Producer, Uuid
 from kafka_native._native.records import encode_batch
 from kafka_native.mock import MockCluster
 from kafka_native.spark import range_reader
+from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import DataLossError
-from kafka_native.spark.options import COLUMNS, SourceOptions
+from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.support import FIRST_MS, numbered, source_options
 
