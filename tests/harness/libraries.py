@@ -20,3 +20,12 @@ def polars_or_skip() -> Any:
     import polars  # Here, because the import may crash
 
     return polars
+
+
+not_under_tsan = pytest.mark.skipif(
+    under_tsan(), reason="pyarrow's allocator doesn't fork under ThreadSanitizer"
+)
+"""The mark of a test that starts a program from a process that has used pyarrow.
+
+For a fork, the allocator takes more locks than the runtime's deadlock detector allows.
+"""
