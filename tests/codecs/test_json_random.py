@@ -276,6 +276,7 @@ FLAT_VALUES = st.fixed_dictionaries(
 )
 
 
+@not_under_tsan
 @QUIET
 @given(st.lists(FLAT_VALUES, min_size=1, max_size=20))
 def test_columns_equal_those_of_pyarrow(records: list[dict[str, Any]]) -> None:

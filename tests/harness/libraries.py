@@ -22,10 +22,9 @@ def polars_or_skip() -> Any:
     return polars
 
 
-not_under_tsan = pytest.mark.skipif(
-    under_tsan(), reason="pyarrow's allocator doesn't fork under ThreadSanitizer"
-)
-"""The mark of a test that starts a program from a process that has used pyarrow.
+not_under_tsan = pytest.mark.skipif(under_tsan(), reason="pyarrow isn't built for ThreadSanitizer")
+"""The mark of a test that ends the process there.
 
-For a fork, the allocator takes more locks than the runtime's deadlock detector allows.
+It starts a program after a use of pyarrow, whose allocator takes more locks for a fork than the
+runtime's deadlock detector allows. Or pyarrow works in threads of its own.
 """
