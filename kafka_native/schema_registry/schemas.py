@@ -34,6 +34,9 @@ __all__ = [
     "ServerConfig",
 ]
 
+ID_MAX = (1 << 31) - 1
+"""A registry's ids are Java's int. In a record they have four bytes."""
+
 JsonObject: TypeAlias = dict[str, Any]
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)
@@ -66,6 +69,13 @@ def _optional_number(source: Mapping[str, Any], name: str) -> int | None:
     value = source.get(name)
     if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
         raise TypeError(f"{name} must be an integer, not {type(value).__name__}")
+    return value
+
+
+def _optional_id(source: Mapping[str, Any]) -> int | None:
+    value = _optional_number(source, "id")
+    if value is not None and not 0 <= value <= ID_MAX:
+        raise ValueError(f"id must be a number from 0 to {ID_MAX}")
     return value
 
 
@@ -585,7 +595,7 @@ class RegisteredSchema:
         return cls(
             subject=_optional_text(src_dict, "subject"),
             version=_optional_number(src_dict, "version"),
-            schema_id=_optional_number(src_dict, "id"),
+            schema_id=_optional_id(src_dict),
             guid=_optional_text(src_dict, "guid"),
             schema=Schema.from_dict(src_dict),
         )

@@ -15,6 +15,7 @@ import pytest
 from kafka_native._native.avro_objects import OBJECT_CODES, ObjectProgram
 from kafka_native.codecs import AvroReader, DecodeError, SchemaError
 from tests.codecs import avro_schemas as avro
+from tests.harness.libraries import not_under_tsan
 
 Schema = Any
 
@@ -341,6 +342,7 @@ def test_msgspec_structs() -> None:
     assert user == outer(user_name="Ann", address=inner(city="Bern"))
 
 
+@not_under_tsan
 def test_msgspec_is_not_imported_without_use() -> None:
     import subprocess
 

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from kafka_native._native import codec_core
 from kafka_native.codecs import DecodeError, JsonDecoder
+from tests.harness.libraries import not_under_tsan
 
 pytestmark = pytest.mark.skipif(
     not codec_core.HAS_JSON, reason="this build has no simdjson (libsimdjson-dev)"
@@ -28,6 +29,7 @@ QUIET = settings(
     max_examples=100,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
 NAMES = st.lists(TEXT.filter(lambda name: "\0" not in name), max_size=6, unique=True)
 
@@ -274,6 +276,7 @@ FLAT_VALUES = st.fixed_dictionaries(
 )
 
 
+@not_under_tsan
 @QUIET
 @given(st.lists(FLAT_VALUES, min_size=1, max_size=20))
 def test_columns_equal_those_of_pyarrow(records: list[dict[str, Any]]) -> None:
@@ -287,6 +290,7 @@ def test_columns_equal_those_of_pyarrow(records: list[dict[str, Any]]) -> None:
 # --- simdjson without the processor's instructions ---
 
 
+@not_under_tsan
 def test_plain_simdjson_gives_the_same(tmp_path: Path) -> None:
     script = tmp_path / "decode.py"
     script.write_text(

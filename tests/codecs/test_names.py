@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from kafka_native import codecs
+from tests.harness.libraries import not_under_tsan
 
 FORMATS = [
     f"{name}_{role}"
@@ -23,6 +24,7 @@ def test_every_name_is_there() -> None:
         _ = codecs.Xml
 
 
+@not_under_tsan
 def test_a_consumer_imports_no_format() -> None:
     program = (
         "import sys, kafka_native; print(*(each for each in sys.modules if 'codecs.' in each))"

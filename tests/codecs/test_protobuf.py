@@ -23,6 +23,7 @@ from google.protobuf.descriptor_pool import DescriptorPool
 
 from kafka_native.codecs import DecodeError, ProtobufDecoder, SchemaError, protobuf_descriptors
 from tests.codecs import protobuf_schemas as schemas
+from tests.harness.libraries import not_under_tsan
 
 FIELD = descriptor_pb2.FieldDescriptorProto
 TYPES = {name.removeprefix("TYPE_").lower(): number for name, number in FIELD.Type.items()}
@@ -685,6 +686,7 @@ def test_many_threads_use_one_decoder() -> None:
     assert found == [expected] * 4
 
 
+@not_under_tsan
 def test_the_package_needs_protobuf_only_for_protobuf() -> None:
     program = """
 import sys

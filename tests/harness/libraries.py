@@ -20,3 +20,11 @@ def polars_or_skip() -> Any:
     import polars  # Here, because the import may crash
 
     return polars
+
+
+not_under_tsan = pytest.mark.skipif(under_tsan(), reason="pyarrow isn't built for ThreadSanitizer")
+"""The mark of a test that ends the process there.
+
+It starts a program after a use of pyarrow, whose allocator takes more locks for a fork than the
+runtime's deadlock detector allows. Or pyarrow works in threads of its own.
+"""

@@ -70,6 +70,12 @@ def test_a_value_keeps_everything(name: str) -> None:
     assert own.from_dict({}).to_dict() == expected
 
 
+@pytest.mark.parametrize("number", [-1, 1 << 31, 10**30])
+def test_an_id_fits_the_framing(number: int) -> None:
+    with pytest.raises(ValueError, match="id must be a number from 0 to 2147483647"):
+        schemas.RegisteredSchema.from_dict({"id": number, "schema": "{}"})
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 @given(data=st.data())
 def test_any_json_is_read_or_refused(name: str, data: st.DataObject) -> None:
