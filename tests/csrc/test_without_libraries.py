@@ -46,6 +46,10 @@ def test_codecs_work_without(missing: str, tmp_path: Path, monkeypatch: pytest.M
         assert done.returncode == 0, done.stderr
 
 
+CODEC_SOURCES = ("builder", "decode_problem", "layout", "limbs", "slab", "text_values")
+"""What the JSON decoder needs of csrc/codecs."""
+
+
 def test_json_columns_need_simdjson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KN_WITHOUT", "simdjson")
     module = load_setup()
@@ -55,7 +59,7 @@ def test_json_columns_need_simdjson(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     sources = [
         ROOT / "tests/csrc/test_json_decode.c",
         *ROOT.glob("csrc/base/*.c"),
-        *(ROOT / f"csrc/codecs/{name}.c" for name in ("builder", "layout", "slab", "text_values")),
+        *(ROOT / f"csrc/codecs/{name}.c" for name in CODEC_SOURCES),
     ]
     flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror", "-DKN_DEBUG=1", "-pthread"]
     includes = [f"-I{ROOT}/csrc", f"-I{ROOT}/tests/csrc"]
