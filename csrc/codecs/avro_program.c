@@ -330,7 +330,6 @@ int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, 
     if (op_count < 1 || op_count > KN_AVRO_OPS_MAX) return KN_ERR_INVALID;
     struct kn_avro_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
-    atomic_init(&program->refs, 1);
     program->layout = kn_layout_ref(layout);
     program->op_count = op_count;
     program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
@@ -339,20 +338,14 @@ int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, 
     if (status == KN_OK) {
         *out = program;
     } else {
-        kn_avro_program_unref(program);
+        kn_avro_program_free(program);
     }
     return status;
 }
 
-struct kn_avro_program *kn_avro_program_ref(struct kn_avro_program *program)
+void kn_avro_program_free(struct kn_avro_program *program)
 {
-    atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
-    return program;
-}
-
-void kn_avro_program_unref(struct kn_avro_program *program)
-{
-    if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!program) return;
     kn_layout_unref(program->layout);
     free(program->ops);
     kn_program_data_deinit(&program->data);

@@ -6,7 +6,8 @@
  * that each path through the program appends one item to each column of a group. So the decoder
  * checks only the record.
  *
- * Thread: a program never changes. Any thread may take or drop references. */
+ * Thread: a program never changes, so threads may share it. Who frees: its owner, after the last
+ * call. */
 #ifndef KN_CODECS_AVRO_PROGRAM_H
 #define KN_CODECS_AVRO_PROGRAM_H
 
@@ -88,7 +89,6 @@ struct kn_avro_op {
 };
 
 struct kn_avro_program {
-    atomic_int refs;
     struct kn_layout *layout; /* a reference */
     int32_t op_count;
     struct kn_avro_op *ops;
@@ -100,8 +100,7 @@ struct kn_avro_program {
 int kn_avro_program_new(struct kn_layout *layout, const struct kn_avro_op *ops, int32_t op_count,
                         const struct kn_program_data *data, struct kn_avro_program **out,
                         int32_t *bad_op);
-struct kn_avro_program *kn_avro_program_ref(struct kn_avro_program *program);
-void kn_avro_program_unref(struct kn_avro_program *program); /* NULL is allowed */
-const char *kn_avro_op_name(int code);                       /* as above; NULL: there is none */
+void kn_avro_program_free(struct kn_avro_program *program); /* NULL is allowed */
+const char *kn_avro_op_name(int code);                      /* as above; NULL: there is none */
 
 #endif

@@ -48,7 +48,7 @@ struct kn_builder {
     atomic_int refs;
     struct kn_layout *layout; /* a reference */
     struct kn_pool *pool;
-    int64_t bytes_max; /* limit of the bytes of one column */
+    int64_t bytes_max;            /* limit of the bytes of one column */
     int64_t expansion_left_bytes; /* for the next record, without what its own size allows */
     /* Memory that the decoder of a format keeps between two records, and its end; NULL: none. All
      * decoders that fill a builder have one format. */

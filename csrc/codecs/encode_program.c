@@ -341,7 +341,6 @@ int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op
     if (op_count < 1 || op_count > KN_ENCODE_OPS_MAX) return KN_ERR_INVALID;
     struct kn_encode_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
-    atomic_init(&program->refs, 1);
     program->type = kn_nested_type_ref(type);
     program->op_count = op_count;
     program->ops = kn_copy_of(ops, (size_t)op_count * sizeof *ops);
@@ -350,14 +349,14 @@ int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op
     if (status == KN_OK) {
         *out = program;
     } else {
-        kn_encode_program_unref(program);
+        kn_encode_program_free(program);
     }
     return status;
 }
 
-void kn_encode_program_unref(struct kn_encode_program *program)
+void kn_encode_program_free(struct kn_encode_program *program)
 {
-    if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!program) return;
     kn_nested_type_unref(program->type);
     free(program->ops);
     kn_program_data_deinit(&program->data);

@@ -8,7 +8,8 @@
  * kn_encode_program_new() checks each index and range, and the groups. So a wrong program makes
  * wrong records, but touches no other memory.
  *
- * Thread: a program never changes. Any thread may take or drop references. */
+ * Thread: a program never changes, so threads may share it. Who frees: its owner, after the last
+ * call. */
 #ifndef KN_CODECS_ENCODE_PROGRAM_H
 #define KN_CODECS_ENCODE_PROGRAM_H
 
@@ -153,7 +154,6 @@ struct kn_encode_op {
 };
 
 struct kn_encode_program {
-    atomic_int refs;
     struct kn_nested_type *type; /* a reference */
     int32_t op_count;
     struct kn_encode_op *ops;
@@ -165,7 +165,7 @@ struct kn_encode_program {
 int kn_encode_program_new(struct kn_nested_type *type, const struct kn_encode_op *ops,
                           int32_t op_count, const struct kn_program_data *data,
                           struct kn_encode_program **out, int32_t *bad_op);
-void kn_encode_program_unref(struct kn_encode_program *program); /* NULL is allowed */
-const char *kn_encode_op_name(int code);                         /* as above; NULL: there is none */
+void kn_encode_program_free(struct kn_encode_program *program); /* NULL is allowed */
+const char *kn_encode_op_name(int code);                        /* as above; NULL: there is none */
 
 #endif

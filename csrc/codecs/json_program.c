@@ -201,26 +201,19 @@ int kn_json_program_new(struct kn_layout *layout, const struct kn_json_rule *rul
     if (!KN_JSON_IS_AVAILABLE) return KN_ERR_UNSUPPORTED;
     struct kn_json_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
-    atomic_init(&program->refs, 1);
     program->layout = kn_layout_ref(layout);
     int status = fill(program, rules, bad_node);
     if (status == KN_OK) {
         *out = program;
     } else {
-        kn_json_program_unref(program);
+        kn_json_program_free(program);
     }
     return status;
 }
 
-struct kn_json_program *kn_json_program_ref(struct kn_json_program *program)
+void kn_json_program_free(struct kn_json_program *program)
 {
-    atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
-    return program;
-}
-
-void kn_json_program_unref(struct kn_json_program *program)
-{
-    if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!program) return;
     free(program->rules);
     free(program->names);
     free(program->tables);

@@ -4,7 +4,8 @@
  *
  * kn_json_program_new() checks that each rule fits its node. So the decoder checks only the record.
  *
- * Thread: a program never changes. Any thread may take or drop references. */
+ * Thread: a program never changes, so threads may share it. Who frees: its owner, after the last
+ * call. */
 #ifndef KN_CODECS_JSON_PROGRAM_H
 #define KN_CODECS_JSON_PROGRAM_H
 
@@ -75,7 +76,6 @@ struct kn_json_name {
 };
 
 struct kn_json_program {
-    atomic_int refs;
     struct kn_layout *layout; /* a reference */
     struct kn_json_rule *rules;
     struct kn_json_name *names;
@@ -88,10 +88,9 @@ struct kn_json_program {
  * node whose rule is wrong), KN_ERR_UNSUPPORTED (a build without simdjson) or KN_ERR_NOMEM. */
 int kn_json_program_new(struct kn_layout *layout, const struct kn_json_rule *rules,
                         struct kn_json_program **out, int32_t *bad_node);
-struct kn_json_program *kn_json_program_ref(struct kn_json_program *program);
-void kn_json_program_unref(struct kn_json_program *program); /* NULL is allowed */
-bool kn_json_is_available(void);                             /* whether this build has simdjson */
-const char *kn_json_code_name(int code);                     /* as above; NULL: there is none */
+void kn_json_program_free(struct kn_json_program *program); /* NULL is allowed */
+bool kn_json_is_available(void);                            /* whether this build has simdjson */
+const char *kn_json_code_name(int code);                    /* as above; NULL: there is none */
 
 static inline uint64_t kn_json_word(const uint8_t *text, int64_t size_bytes)
 {

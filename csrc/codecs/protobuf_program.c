@@ -329,7 +329,6 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
         return KN_ERR_INVALID;
     struct kn_protobuf_program *program = calloc(1, sizeof *program);
     if (!program) return KN_ERR_NOMEM;
-    atomic_init(&program->refs, 1);
     program->serial = atomic_fetch_add(&serials, 1) + 1;
     program->layout = kn_layout_ref(layout);
     program->op_count = op_count;
@@ -343,20 +342,14 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
     if (status == KN_OK) {
         *out = program;
     } else {
-        kn_protobuf_program_unref(program);
+        kn_protobuf_program_free(program);
     }
     return status;
 }
 
-struct kn_protobuf_program *kn_protobuf_program_ref(struct kn_protobuf_program *program)
+void kn_protobuf_program_free(struct kn_protobuf_program *program)
 {
-    atomic_fetch_add_explicit(&program->refs, 1, memory_order_relaxed);
-    return program;
-}
-
-void kn_protobuf_program_unref(struct kn_protobuf_program *program)
-{
-    if (!program || atomic_fetch_sub_explicit(&program->refs, 1, memory_order_acq_rel) > 1) return;
+    if (!program) return;
     kn_layout_unref(program->layout);
     free(program->ops);
     free(program->messages);

@@ -5,7 +5,8 @@
  * on the wire, so a field is found by its number. The messages form a tree: each has one place.
  * kn_protobuf_program_new() checks each index and kind. So the decoder checks only the record.
  *
- * Thread: a program never changes. Any thread may take or drop references. */
+ * Thread: a program never changes, so threads may share it. Who frees: its owner, after the last
+ * call. */
 #ifndef KN_CODECS_PROTOBUF_PROGRAM_H
 #define KN_CODECS_PROTOBUF_PROGRAM_H
 
@@ -106,7 +107,6 @@ struct kn_protobuf_message {
 };
 
 struct kn_protobuf_program {
-    atomic_int refs;
     int64_t serial;           /* no other program of the process has it */
     struct kn_layout *layout; /* a reference */
     int32_t op_count;
@@ -125,8 +125,7 @@ int kn_protobuf_program_new(struct kn_layout *layout, const struct kn_protobuf_o
                             int32_t op_count, const struct kn_protobuf_message *messages,
                             int32_t message_count, const struct kn_program_data *data,
                             struct kn_protobuf_program **out, int32_t *bad);
-struct kn_protobuf_program *kn_protobuf_program_ref(struct kn_protobuf_program *program);
-void kn_protobuf_program_unref(struct kn_protobuf_program *program); /* NULL is allowed */
+void kn_protobuf_program_free(struct kn_protobuf_program *program); /* NULL is allowed */
 const char *kn_protobuf_op_name(int code); /* as above; NULL: there is none */
 enum kn_wire_type kn_protobuf_op_wire(const struct kn_protobuf_op *op);
 

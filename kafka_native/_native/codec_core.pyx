@@ -264,7 +264,7 @@ cdef class AvroProgram(Program):
         self.decoder = kn_avro_decoder(self.program)
 
     def __dealloc__(self):
-        kn_avro_program_unref(self.program)
+        kn_avro_program_free(self.program)
 
 
 @cython.final
@@ -306,7 +306,7 @@ cdef class ProtobufProgram(Program):
         self.decoder = kn_protobuf_decoder(self.program)
 
     def __dealloc__(self):
-        kn_protobuf_program_unref(self.program)
+        kn_protobuf_program_free(self.program)
 
 
 @cython.final
@@ -345,7 +345,7 @@ cdef class JsonProgram(Program):
         self.decoder = kn_json_decoder(self.program)
 
     def __dealloc__(self):
-        kn_json_program_unref(self.program)
+        kn_json_program_free(self.program)
 
 
 # --- Arrow schemas ---

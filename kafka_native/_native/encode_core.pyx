@@ -68,7 +68,7 @@ cdef class EncodeProgram:
     cdef kn_encode_program *program
 
     def __dealloc__(self):
-        kn_encode_program_unref(self.program)
+        kn_encode_program_free(self.program)
         kn_nested_type_unref(self.type)
 
     cdef int make_type(self, nodes) except -1:

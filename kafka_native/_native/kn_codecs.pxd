@@ -112,7 +112,7 @@ cdef extern from "codecs/avro_program.h" nogil:
         kn_layout *layout
     int kn_avro_program_new(kn_layout *layout, const kn_avro_op *ops, int32_t op_count, const kn_program_data *data,
                             kn_avro_program **out, int32_t *bad_op)
-    void kn_avro_program_unref(kn_avro_program *program)
+    void kn_avro_program_free(kn_avro_program *program)
     const char *kn_avro_op_name(int code)
 
 cdef extern from "codecs/avro_decode.h" nogil:
@@ -149,7 +149,7 @@ cdef extern from "codecs/protobuf_program.h" nogil:
         kn_layout *layout
     int kn_protobuf_program_new(kn_layout *layout, const kn_protobuf_op *ops, int32_t op_count, const kn_protobuf_message *messages,
                                 int32_t message_count, const kn_program_data *data, kn_protobuf_program **out, int32_t *bad)
-    void kn_protobuf_program_unref(kn_protobuf_program *program)
+    void kn_protobuf_program_free(kn_protobuf_program *program)
     const char *kn_protobuf_op_name(int code)
 
 cdef extern from "codecs/protobuf_decode.h" nogil:
@@ -174,7 +174,7 @@ cdef extern from "codecs/json_program.h" nogil:
     struct kn_json_program:
         kn_layout *layout
     int kn_json_program_new(kn_layout *layout, const kn_json_rule *rules, kn_json_program **out, int32_t *bad_node)
-    void kn_json_program_unref(kn_json_program *program)
+    void kn_json_program_free(kn_json_program *program)
     const char *kn_json_code_name(int code)
     bint kn_json_is_available()
 
@@ -245,7 +245,7 @@ cdef extern from "codecs/encode_program.h" nogil:
         pass
     int kn_encode_program_new(kn_nested_type *type, const kn_encode_op *ops, int32_t op_count, const kn_program_data *data,
                               kn_encode_program **out, int32_t *bad_op)
-    void kn_encode_program_unref(kn_encode_program *program)
+    void kn_encode_program_free(kn_encode_program *program)
     const char *kn_encode_op_name(int code)
 
 cdef extern from "codecs/record_encode.h" nogil:

@@ -65,7 +65,7 @@ static void test_records_become_columns_that_outlive_their_builder(void)
     CHECK_EQ(kn_builder_export(builder, &array), KN_OK);
     CHECK_EQ(kn_layout_export(program->layout, &schema), KN_OK);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
 
     CHECK_STR(schema.format, "+s");
     CHECK_STR(schema.children[2]->children[0]->children[1]->name, "string");
@@ -114,7 +114,7 @@ static void test_a_failed_record_is_removed_from_every_column(void)
     kn_builder_truncate(builder, 0);
     for (int32_t i = 0; i < COUNT(NODES); i++) CHECK_EQ(columns[i].length, 0);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     check_nothing_lives();
 }
 
@@ -131,7 +131,7 @@ static void test_a_removed_null_leaves_a_valid_row(void)
     CHECK_EQ(kn_avro_decode(program, builder, RECORD, sizeof RECORD, &problem), KN_OK);
     CHECK_EQ(kn_bit(builder->columns[2].validity, 0), 1);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     check_nothing_lives();
 }
 
@@ -147,7 +147,7 @@ static void test_a_column_is_full_before_the_record_that_is_too_much(void)
     CHECK_EQ(problem.instruction, 3);
     CHECK_EQ(builder->columns[1].length, 3);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     check_nothing_lives();
 }
 
@@ -159,7 +159,7 @@ static int decode_once(const uint8_t *data, int64_t size_bytes, const char **tex
     int status = kn_avro_decode(program, builder, data, size_bytes, &problem);
     *text = problem.text;
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     check_nothing_lives();
     return status;
 }
@@ -213,7 +213,7 @@ static void test_items_without_bytes_have_a_limit(void)
     CHECK_EQ(kn_avro_decode(program, builder, many, sizeof many, &problem), KN_OK);
     CHECK_EQ(builder->columns[1].length, KN_AVRO_EMPTY_ITEMS_MAX);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     kn_layout_unref(layout);
     check_nothing_lives();
 }
@@ -265,7 +265,7 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
             for (int32_t n = 1; n < 4; n++)
                 CHECK_EQ(builder->columns[n].length, builder->columns[0].length);
             kn_builder_unref(builder);
-            kn_avro_program_unref(program);
+            kn_avro_program_free(program);
         }
     }
     CHECK(refused > 400);
@@ -294,7 +294,7 @@ static void test_a_body_must_fill_its_own_node(void)
     CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, &program, &bad), KN_ERR_INVALID);
     ops[2].node = 2;
     CHECK_EQ(kn_avro_program_new(layout, ops, 5, NULL, &program, &bad), KN_OK);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     kn_layout_unref(layout);
     check_nothing_lives();
 }

@@ -125,7 +125,7 @@ static void test_each_failed_allocation_leaves_every_column_alike(void)
     prepare();
     while (run(count)) count++;
     CHECK(count > 20); /* there were allocations to fail */
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     kn_layout_unref(reasons);
     CHECK_EQ(kn_layout_live(), 0);
 }

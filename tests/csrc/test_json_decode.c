@@ -105,7 +105,7 @@ static void test_cut_records_leave_no_trace(void)
     CHECK_EQ(kn_builder_export(builder, &array), KN_OK);
     CHECK(!builder->scratch);
     kn_builder_unref(builder);
-    kn_json_program_unref(program);
+    kn_json_program_free(program);
     CHECK_EQ(array.length, 3);
     kn_arrow_release_array(&array);
     check_nothing_lives();
@@ -123,7 +123,7 @@ static void test_a_full_column_ends_before_the_record(void)
     CHECK_EQ(problem.instruction, 2);
     CHECK_EQ(builder->columns[1].length, 3);
     kn_builder_unref(builder);
-    kn_json_program_unref(program);
+    kn_json_program_free(program);
     check_nothing_lives();
 }
 
@@ -150,7 +150,7 @@ static int whole_way(void)
         CHECK_EQ(decode_string(program, builder, RECORD, &problem), KN_OK); /* it goes on */
     }
     kn_builder_unref(builder);
-    kn_json_program_unref(program);
+    kn_json_program_free(program);
     return status;
 }
 
@@ -187,7 +187,7 @@ static void test_programs_that_are_refused(void)
             rules[node].code = code;
             int status = kn_json_program_new(layout, rules, &program, &bad);
             if (status == KN_OK) {
-                kn_json_program_unref(program);
+                kn_json_program_free(program);
             } else {
                 CHECK_EQ(status, KN_ERR_INVALID);
                 CHECK_EQ(bad, node);

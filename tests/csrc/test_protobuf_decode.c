@@ -115,7 +115,7 @@ static void test_a_failed_record_is_removed_from_every_column(void)
     }
     CHECK_EQ(cuts, 50 * 27);
     kn_builder_unref(builder);
-    kn_protobuf_program_unref(program);
+    kn_protobuf_program_free(program);
     check_nothing_lives();
 }
 
@@ -130,7 +130,7 @@ static void test_an_empty_record_is_a_row_of_defaults(void)
         CHECK_EQ(kn_protobuf_decode(program, builder, NULL, 0, &problem), KN_OK);
     CHECK_EQ(kn_builder_export(builder, &array), KN_OK);
     kn_builder_unref(builder);
-    kn_protobuf_program_unref(program);
+    kn_protobuf_program_free(program);
     CHECK_EQ(array.length, 1000);
     CHECK_EQ(array.null_count, 0);
     CHECK_EQ(array.children[0]->null_count, 0);
@@ -153,7 +153,7 @@ static void test_a_column_is_full_before_the_record_that_is_too_much(void)
     CHECK_EQ(problem.instruction, 1);
     check_lengths(builder, 3);
     kn_builder_unref(builder);
-    kn_protobuf_program_unref(program);
+    kn_protobuf_program_free(program);
     check_nothing_lives();
 }
 
@@ -171,8 +171,8 @@ static void test_two_programs_fill_one_builder(void)
         check_lengths(builder, i + 1);
     }
     kn_builder_unref(builder);
-    kn_protobuf_program_unref(program);
-    kn_protobuf_program_unref(other);
+    kn_protobuf_program_free(program);
+    kn_protobuf_program_free(other);
     check_nothing_lives();
 }
 
@@ -217,7 +217,7 @@ static void test_each_failed_allocation_leaves_the_rows_before(void)
         kn_builder_unref(builder);
     }
     CHECK(fail_at > 20); /* there were allocations to fail */
-    kn_protobuf_program_unref(program);
+    kn_protobuf_program_free(program);
     check_nothing_lives();
 }
 
@@ -251,7 +251,7 @@ static void test_programs_that_would_write_elsewhere_are_refused(void)
             for (int32_t n = 1; n < 4; n++)
                 CHECK_EQ(builder->columns[n].length, builder->columns[0].length);
             kn_builder_unref(builder);
-            kn_protobuf_program_unref(program);
+            kn_protobuf_program_free(program);
         }
     }
     CHECK(refused > 700);

@@ -203,7 +203,7 @@ static void test_rows_become_records(void)
     CHECK_EQ(builder->columns[0].bytes_used, 5);
     CHECK_MEM(builder->columns[0].bytes, RECORDS + 11, 5);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -220,7 +220,7 @@ static void test_rows_become_messages(void)
     fill(&rows);
     CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_ERR_INVALID); /* ONE_OF */
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     struct kn_encode_op ops[COUNT(OPS)];
     memcpy(ops, PROTOBUF_OPS, sizeof ops);
     ops[13].count = 1;
@@ -229,7 +229,7 @@ static void test_rows_become_messages(void)
     CHECK_EQ(builder->columns[0].bytes_used, sizeof messages);
     CHECK_MEM(builder->columns[0].bytes, messages, sizeof messages);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -259,7 +259,7 @@ static void test_a_choice_writes_one_child(void)
     fill(&rows);
     CHECK_EQ(encode_rows(program, &rows, 0, 1, INT32_MAX, &builder), KN_ERR_INVALID);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -281,7 +281,7 @@ static void test_rows_become_json(void)
     CHECK_EQ(encode_rows(program, &rows, 0, 2, INT32_MAX, &builder), KN_ERR_INVALID);
     CHECK_EQ(builder->columns[0].length, 0);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -311,7 +311,7 @@ static void test_a_full_column_keeps_the_records_before(void)
     }
     CHECK_EQ(encode_rows(program, &rows, 0, 2, 40, &builder), KN_OK);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -363,7 +363,7 @@ static void test_hostile_arrays_are_refused(void)
     fill(&rows);
     CHECK_EQ(encode_rows(program, &rows, 1, INT64_MAX, INT32_MAX, &builder), KN_ERR_INVALID);
     CHECK_EQ(encode_rows(program, &rows, 0, 3, INT32_MAX, &builder), KN_ERR_INVALID);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     check_nothing_lives();
 }
@@ -423,7 +423,7 @@ static int32_t refused_changes(const struct kn_encode_op *wanted)
             fill(&rows);
             (void)encode_rows(program, &rows, 0, 2, INT32_MAX, &builder);
             kn_builder_unref(builder);
-            kn_encode_program_unref(program);
+            kn_encode_program_free(program);
         }
     }
     kn_nested_type_unref(type);
@@ -474,7 +474,7 @@ static int whole_way(void)
     if (status == KN_OK) status = load(type, OPS, &program);
     if (status == KN_OK) status = encode_rows(program, &rows, 0, 2, INT32_MAX, &builder);
     kn_builder_unref(builder);
-    kn_encode_program_unref(program);
+    kn_encode_program_free(program);
     kn_nested_type_unref(type);
     return status;
 }

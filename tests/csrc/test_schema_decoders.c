@@ -47,7 +47,7 @@ static void end(void)
 {
     kn_schema_decoders_deinit(&decoders);
     kn_builder_unref(builder);
-    kn_avro_program_unref(program);
+    kn_avro_program_free(program);
     kn_layout_unref(reasons);
     CHECK_EQ(kn_layout_live(), 0);
     CHECK_EQ(kn_builder_live(), 0);

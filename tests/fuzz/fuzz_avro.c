@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
         int status = kn_avro_program_new(layout, ops, counts[1], &parts, &program, &bad);
         FUZZ_CHECK(status == KN_OK || status == KN_ERR_INVALID);
         if (status == KN_OK) decode(program, span);
-        if (status == KN_OK) kn_avro_program_unref(program);
+        if (status == KN_OK) kn_avro_program_free(program);
     }
     kn_layout_unref(layout);
     FUZZ_CHECK(kn_builder_live() == 0 && kn_layout_live() == 0);

@@ -204,7 +204,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
             struct source source = {.span = span, .nodes = type->nodes};
             encode(program, &source);
             while (source.memory_count) free(source.memory[--source.memory_count]);
-            kn_encode_program_unref(program);
+            kn_encode_program_free(program);
         }
     }
     kn_nested_type_unref(type);

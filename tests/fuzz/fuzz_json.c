@@ -115,7 +115,7 @@ static void decode(const struct kn_json_program *program, const uint8_t *data, i
     fuzz_check_column(builder, 0, rows / 2);
     kn_builder_unref(builder);
     kn_builder_unref(texts);
-    kn_json_program_unref(any);
+    kn_json_program_free(any);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
@@ -127,7 +127,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
     struct kn_json_program *program = take_program(&span, *count);
     if (!program) return 0;
     decode(program, span.at, (int64_t)kn_span_left(&span));
-    kn_json_program_unref(program);
+    kn_json_program_free(program);
     FUZZ_CHECK(kn_builder_live() == 0 && kn_layout_live() == 0);
     return 0;
 }

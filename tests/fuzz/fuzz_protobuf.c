@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes)
                                              &program, &bad);
         FUZZ_CHECK(status == KN_OK || status == KN_ERR_INVALID);
         if (status == KN_OK) decode(program, span);
-        if (status == KN_OK) kn_protobuf_program_unref(program);
+        if (status == KN_OK) kn_protobuf_program_free(program);
     }
     kn_layout_unref(layout);
     FUZZ_CHECK(kn_builder_live() == 0 && kn_layout_live() == 0);
