@@ -311,7 +311,7 @@ def _is_natural(kind: AvroType, column: ArrowType) -> bool:
 def _is_choice(kind: AvroType, column: ArrowType) -> bool:
     """Return whether a struct has a field for each branch of a union, as a decoder makes it.
 
-    If the union has a record, which is a struct too, no branch may be missing.
+    A record's columns are a struct too. So with a record among the branches, the struct must have all.
     """
     names = {each.name for each in column.children}
     labels = {each.label for each in kind.branches if each.kind != "null"}

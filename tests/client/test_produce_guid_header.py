@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka.schema_registry import SchemaRegistryClient as OtherRegistryClient
-from confluent_kafka.schema_registry import dual_schema_id_deserializer
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -78,8 +77,7 @@ def test_each_value_and_key_has_its_header(
     ]
     assert [each.value() for each in messages] == [b"\2\x10abcdefgh", None, b"\2\x10ijklmnop", None]
     with OtherRegistryClient({"url": server.url}) as others:
-        conf = {"schema.id.deserializer": dual_schema_id_deserializer}
-        deserialize = AvroDeserializer(others, conf=conf)
+        deserialize = AvroDeserializer(others)
         context = SerializationContext(topic, MessageField.VALUE, messages[2].headers())
         assert deserialize(messages[2].value(), context) == {"name": "ijklmnop"}
     with client.consumer(**{"group.id": topic}) as consumer:
