@@ -61,7 +61,7 @@ HEADINGS = "| library | M records/s | CPU us/record | kafka_native's rate / its 
 HEAD = """# Typed data: measured
 
 `python -m bench codecs --page` measures the decoders of typed records beside other libraries, and
-writes this page. [The guide](guide/typed-columns.md) shows how you use the decoders.
+writes this page. [The guide](guide/typed-columns.md) shows how to use the decoders.
 
 ## Machine and versions
 
@@ -76,8 +76,9 @@ METHOD = """
   are parsed before the measurement. Each library starts with the form that it takes: a binary Arrow
   column or a list of bytes.
 - The libraries take turns, and each ratio is taken within a round.
-- The tables have the medians of {rounds}, with the lowest and the highest value in parentheses.
-- CPU is the time of user and system. Over a broker, it is the time of all the client's threads.
+- The tables have {figures}.
+- CPU is the processor time for a record, in microseconds: user and system. Over a broker, it is the
+  time of all the client's threads.
 - Rates depend on the machine. Ratios and CPU per record change much less.
 
 Repeat it on a quiet machine:
@@ -94,7 +95,12 @@ python -m bench codecs --seconds 5 --page docs/TYPED-DATA-BENCHMARKS.md
 def page_of(results: dict[str, Rounds]) -> str:
     """Return the page in Markdown."""
     rounds = max(len(each) for found in results.values() for each in found.values())
-    parts = [HEAD, _machine(), METHOD.format(rounds=f"{rounds} round{'s' * (rounds > 1)}")]
+    figures = "the figures of one round"
+    if rounds > 1:
+        figures = (
+            f"the medians of {rounds} rounds, with the lowest and highest value in parentheses"
+        )
+    parts = [HEAD, _machine(), METHOD.format(figures=figures)]
     parts += ["\n## Where another library is faster\n\n", *_faster(results)]
     parts += ["\n## Figures\n"]
     parts += [_table(scenario, results[scenario]) for scenario in SCENARIOS if scenario in results]

@@ -9,7 +9,7 @@
 
 #include "codecs/protobuf_wire.h"
 
-#define KN_PROTOBUF_JSON_DEPTH_MAX 100 /* values in each other, as in Protobuf's own decoders */
+#define KN_PROTOBUF_JSON_DEPTH_MAX 100 /* nested values, as in Protobuf's own decoders */
 
 enum kn_struct_tag {
     KN_STRUCT_ENTRY_TAG = 1 << 3 | KN_WIRE_DELIMITED, /* also an item of a list; an entry's key */

@@ -236,7 +236,7 @@ int kn_protobuf_struct_put(struct kn_builder *builder, struct kn_built *column,
     run.status = KN_OK;
     bool is_good = begin(&run, &place) && put_message(&run, kind);
     if (is_good) (void)next(&run);
-    if (is_good && run.at < run.end) is_good = fail(&run, "the text goes on behind the JSON value");
+    if (is_good && run.at < run.end) is_good = fail(&run, "more text follows the JSON value");
     if (is_good) (void)end(&run, place);
     *problem = run.problem;
     return run.status;

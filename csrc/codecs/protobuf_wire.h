@@ -9,7 +9,7 @@
 
 #include "codecs/decode_problem.h"
 
-#define KN_WIRE_GROUPS_MAX 100                          /* unknown groups in each other */
+#define KN_WIRE_GROUPS_MAX 100                          /* nested unknown groups */
 #define KN_WIRE_TIMESTAMP_MIN_S (-INT64_C(62135596800)) /* the year 1 */
 #define KN_WIRE_TIMESTAMP_MAX_S INT64_C(253402300799)   /* the end of the year 9999 */
 #define KN_WIRE_DURATION_MAX_S INT64_C(315576000000)

@@ -64,7 +64,7 @@ OBJECT_CODES = {
 
 # Limits of one record against input that is small and expands.
 cdef enum:
-    DEPTH_MAX = 100  # records, arrays and maps in each other
+    DEPTH_MAX = 100  # nested records, arrays and maps
     FREE_VALUES_MAX = 1000000  # values that take no bytes: nulls, defaults, empty records
 AVRO_NESTING_MAX = DEPTH_MAX
 AVRO_FREE_VALUES_MAX = FREE_VALUES_MAX

@@ -1,5 +1,5 @@
 # cython: freethreading_compatible=False
-"""The conversion of a deserializer's last message, which that of the next one usually is.
+"""The conversion of a deserializer's last message. The next message usually has the same one.
 
 Thread: any, with the interpreter lock. A conversion never changes.
 """

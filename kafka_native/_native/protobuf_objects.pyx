@@ -54,7 +54,7 @@ cdef enum Shape:
 WIRE_SHAPES = {"single": SINGLE, "list": LIST, "map": MAP}
 
 cdef enum:
-    DEPTH_MAX = 90  # messages in each other, a little less than in google.protobuf
+    DEPTH_MAX = 90  # nested messages, a little less than in google.protobuf
     ONEOFS_MAX = 64
 WIRE_ONEOFS_MAX = ONEOFS_MAX
 

@@ -82,7 +82,7 @@ def _rest(data: bytes, place: int) -> tuple[bytes, int]:
 def _end(data: bytes, place: int) -> tuple[bytes, int]:
     if place < len(data):
         left = count(len(data) - place, "byte")
-        raise ValueError(f"the letter $ at byte {place} is for the end; left: {left}")
+        raise ValueError(f"the letter $ expects the end at byte {place}, but finds {left} more")
     return b"", place
 
 

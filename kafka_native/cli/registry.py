@@ -119,7 +119,7 @@ def registry_errors() -> Iterator[None]:
 
 HINTS: Final[dict[int | None, str]] = {
     -1: "kafka-native doctor -r URL finds the reason",
-    401: f"-X {REGISTRY_PREFIX}basic.auth.user.info=USER:PASSWORD is the login",
+    401: f"log in with -X {REGISTRY_PREFIX}basic.auth.user.info=USER:PASSWORD",
     40401: "kafka-native schemas list shows the subjects",
     40402: "kafka-native schemas show SUBJECT lists the versions",
 }

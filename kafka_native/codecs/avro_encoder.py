@@ -311,7 +311,7 @@ def _is_natural(kind: AvroType, column: ArrowType) -> bool:
 def _is_choice(kind: AvroType, column: ArrowType) -> bool:
     """Return whether a struct has a field for each branch of a union, as a decoder makes it.
 
-    A record's columns are a struct too. So with a record among the branches, the struct must have all.
+    A record is a struct, too. So if a branch is a record, the struct must have all branches.
     """
     names = {each.name for each in column.children}
     labels = {each.label for each in kind.branches if each.kind != "null"}
@@ -351,7 +351,7 @@ class AvroEncoder(ColumnEncoder):
     ignore_extra : bool
         Leave out columns that the schema has no field for. Default: they are an error.
     prefix : bytes
-        What each record begins with, such as the framing of a schema registry.
+        The bytes before each record, such as the framing of a schema registry.
 
     Raises
     ------

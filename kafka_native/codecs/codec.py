@@ -189,7 +189,7 @@ class Codec:
         if isinstance(self._schema, FoundSchema):
             return self._schema
         if hasattr(self._schema, "schema_str"):
-            return self._complete(self._schema, "the reader's schema")
+            return self.complete(self._schema, "the reader's schema")
         if self._schema is not None:
             return FoundSchema(self._schema, {}, "the reader's schema")
         assert self._registry is not None
@@ -197,7 +197,7 @@ class Codec:
             registered = self._registry.get_latest_version(subject, self.text_format)
             place = f"{subject} version {registered.version}"
             label = f"the reader's schema id {registered.schema_id} ({place})"
-            return self._complete(registered.schema, label)
+            return self.complete(registered.schema, label)
         except SchemaError as error:
             raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
         except Exception as error:
@@ -209,20 +209,17 @@ class Codec:
         schema = schema_of(key)
         if isinstance(schema, int):
             found = self._registry.get_schema(schema, None, self.text_format)
-            return self._complete(found, f"schema id {schema}")
+            return self.complete(found, f"schema id {schema}")
         found = self._registry.get_schema_by_guid(schema, self.text_format)
-        return self._complete(found, f"schema {schema}")
+        return self.complete(found, f"schema {schema}")
 
-    def complete(self, schema: SchemaOfClient, label: str) -> FoundSchema:
+    def complete(self, schema: Any, label: str) -> FoundSchema:
         """Return a schema with all schemas that it refers to. A codec takes it as ``schema=``.
 
+        :param schema: A Schema of the registry's client.
         :param label: The schema's name in errors.
         :raises SchemaError: It has another format.
         """
-        return self._complete(schema, label)
-
-    def _complete(self, schema: Any, label: str) -> FoundSchema:
-        """Return a schema of the registry's client with the schemas that it refers to."""
         kind = schema.schema_type or "AVRO"
         if kind != self.schema_type:
             raise SchemaError(f"it is a schema of type {kind}, not {self.schema_type}")

@@ -59,7 +59,7 @@ class ColumnEncoder:
     Attributes
     ----------
     prefix : bytes
-        What each record begins with, such as the framing of a schema registry.
+        The bytes before each record, such as the framing of a schema registry.
     header : bytes
         The framing for a header of the message, in place of the prefix; empty: none.
     """

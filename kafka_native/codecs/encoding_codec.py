@@ -209,7 +209,7 @@ class EncodingCodec(Codec):
                 "use a serializer"
             )
         try:
-            return self._complete(schema, "the writer's schema")
+            return self.complete(schema, "the writer's schema")
         except SchemaError as error:
             raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
 

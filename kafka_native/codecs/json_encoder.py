@@ -382,7 +382,7 @@ class JsonEncoder(ColumnEncoder):
     ignore_extra : bool
         Leave out columns that the schema has no field for. Default: they are an error.
     prefix : bytes
-        What each record begins with, such as the framing of a schema registry.
+        The bytes before each record, such as the framing of a schema registry.
 
     Raises
     ------

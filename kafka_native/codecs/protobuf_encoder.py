@@ -295,7 +295,7 @@ class ProtobufEncoder(ColumnEncoder):
     ignore_extra : bool
         Leave out columns that the message has no field for. Default: they are an error.
     prefix : bytes
-        What each record begins with, such as the framing of a schema registry.
+        The bytes before each record, such as the framing of a schema registry.
 
     Raises
     ------

@@ -58,7 +58,7 @@ class Variant:
 
     def __post_init__(self) -> None:
         if not self.metadata or self.metadata[0] & 15 != VERSION:
-            raise VariantError("the metadata of the variant don't begin with version 1")
+            raise VariantError("the variant's metadata doesn't begin with version 1")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Variant):

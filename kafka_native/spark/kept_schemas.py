@@ -113,7 +113,7 @@ def _leaves(kind: DataType, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _name(options: SourceOptions) -> str:
-    """The file of a source. A query may have several ones."""
+    """The file of a source. A query may have several sources."""
     identity = repr((options.consumer.get("bootstrap.servers"), options.subscription))
     return f"{FOLDER}/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 

@@ -141,7 +141,7 @@ def _numbers(text: str, option: str, minimum: int, hint: str) -> dict[Key, int]:
                 )
             if type(number) is not int or not minimum <= number <= _OFFSET_MAX:
                 raise OptionError(
-                    option, f"{topic} [{partition}]: {number!r} can't be: write {hint}"
+                    option, f"{topic} [{partition}]: {number!r} isn't valid: write {hint}"
                 )
             found[topic, int(partition)] = number
     return found

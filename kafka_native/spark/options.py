@@ -408,7 +408,7 @@ class _OptionParser:
             return default
         if not re.fullmatch(r"\s*[0-9]{1,19}\s*", text) or not minimum <= int(text) <= _NUMBER_MAX:
             raise OptionError(
-                name, f"{text!r} can't be: write a whole number of at least {minimum}"
+                name, f"{text!r} isn't valid: write a whole number of at least {minimum}"
             )
         return int(text)
 
@@ -418,13 +418,13 @@ class _OptionParser:
     def flag(self, name: str, default: bool) -> bool:
         text = self._given.get(name.lower(), str(default)).strip().lower()
         if text not in ("true", "false"):
-            raise OptionError(name, f"{text!r} can't be: write true or false")
+            raise OptionError(name, f"{text!r} isn't valid: write true or false")
         return text == "true"
 
     def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
         text = self._given.get(name.lower(), default).strip().lower()
         if text not in choices:
-            raise OptionError(name, f"{text!r} can't be: write {' or '.join(choices)}")
+            raise OptionError(name, f"{text!r} isn't valid: write {' or '.join(choices)}")
         return text
 
     def duration_s(self, name: str, default: float) -> float:
@@ -434,7 +434,7 @@ class _OptionParser:
         match = _DURATION.fullmatch(text.lower())
         if match is None:
             raise OptionError(
-                name, f"{text!r} can't be: write a duration such as 500ms, 30s, 15m or 1h"
+                name, f"{text!r} isn't valid: write a duration such as 500ms, 30s, 15m or 1h"
             )
         return int(match[1]) * _DURATION_S[match[2]]
 
@@ -507,7 +507,7 @@ def _limit(given: Mapping[str, str], edge: str) -> Limit | None:
     if not text.lstrip().startswith("{"):
         raise OptionError(
             name,
-            f'{text!r} can\'t be: write earliest, latest, or offsets as {{"topic":{{"0":23}}}}',
+            f'{text!r} isn\'t valid: write earliest, latest, or offsets as {{"topic":{{"0":23}}}}',
         )
     return Limit("offsets", name, parse_offsets(text, name))
 

@@ -293,7 +293,8 @@ def _decoding(
         return None
     if format_ not in FORMATS:
         raise OptionError(
-            f"{name}.format", f"{given[f'{name}.format']!r} can't be: write {' or '.join(FORMATS)}"
+            f"{name}.format",
+            f"{given[f'{name}.format']!r} isn't valid: write {' or '.join(FORMATS)}",
         )
     message = given.get(f"{name}.message", "").strip()
     if message and format_ != "protobuf":
@@ -344,13 +345,13 @@ def _mode(given: Mapping[str, str], decodings: tuple[Decoding, ...]) -> Mode:
     for mode in MODES:
         if text == mode:
             return mode
-    raise OptionError("mode", f"{given['mode']!r} can't be: write {' or '.join(MODES)}")
+    raise OptionError("mode", f"{given['mode']!r} isn't valid: write {' or '.join(MODES)}")
 
 
 def _flag(given: Mapping[str, str], name: str) -> bool:
     text = given.get(name.lower(), "false").strip().lower()
     if text not in ("true", "false"):
-        raise OptionError(name, f"{text!r} can't be: write true or false")
+        raise OptionError(name, f"{text!r} isn't valid: write true or false")
     return text == "true"
 
 

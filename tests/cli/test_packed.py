@@ -43,7 +43,7 @@ def test_letters(letters: str, data: bytes, text: str) -> None:
         ("hi", b"\0\x01\0\0", "the letter i at byte 2 needs 4 bytes; left: 2"),
         ("q", b"", "the letter q at byte 0 needs 8 bytes; left: 0"),
         ("bc", b"a", "the letter c at byte 1 needs 1 byte; left: 0"),
-        ("b$", b"abc", "the letter $ at byte 1 is for the end; left: 2 bytes"),
+        ("b$", b"abc", "the letter $ expects the end at byte 1, but finds 2 bytes more"),
     ],
 )
 def test_bytes_that_do_not_fit(letters: str, data: bytes, reason: str) -> None:

@@ -252,7 +252,10 @@ def test_properties_of_the_registrys_client() -> None:
     with MockSchemaRegistry(users={"ann": "secret"}) as guarded:
         refused = invoke("schemas", "list", "-r", guarded.url)
         assert refused.exit_code == 1
-        assert "(HTTP 401) (hint: -X schema.registry.basic.auth.user.info=" in refused.stderr
+        assert (
+            "(HTTP 401) (hint: log in with -X schema.registry.basic.auth.user.info="
+            in refused.stderr
+        )
         login = ("-X", "schema.registry.basic.auth.user.info=ann:secret")
         assert invoke("schemas", "list", "-r", guarded.url, *login, "--json").stdout == "[]\n"
 

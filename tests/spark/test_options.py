@@ -155,9 +155,9 @@ def test_options_of_a_newer_spark_are_ignored_with_a_warning(
         ({"assign": "{}"}, "option assign: no partition is named"),
         (
             {"startingOffsets": "soon"},
-            "option startingOffsets: 'soon' can't be: write earliest, latest",
+            "option startingOffsets: 'soon' isn't valid: write earliest, latest",
         ),
-        ({"startingOffsets": '{"a":{"0":-3}}'}, "option startingOffsets: a [0]: -3 can't be"),
+        ({"startingOffsets": '{"a":{"0":-3}}'}, "option startingOffsets: a [0]: -3 isn't valid"),
         (
             {"startingOffsets": '{"a":{"x":1}}'},
             "option startingOffsets: topic 'a': 'x' is no partition",
@@ -169,23 +169,29 @@ def test_options_of_a_newer_spark_are_ignored_with_a_warning(
         ({"startingOffsets": '{"a":'}, "option startingOffsets: this isn't JSON"),
         (
             {"startingOffsetsByTimestamp": '{"a":{"0":-1}}'},
-            "option startingOffsetsByTimestamp: a [0]: -1 can't be",
+            "option startingOffsetsByTimestamp: a [0]: -1 isn't valid",
         ),
         (
             {"endingTimestamp": "now"},
-            "option endingTimestamp: 'now' can't be: write a whole number",
+            "option endingTimestamp: 'now' isn't valid: write a whole number",
         ),
         ({"startingOffsetsByTimestampStrategy": "x"}, "write error or latest"),
-        ({"failOnDataLoss": "yes"}, "option failOnDataLoss: 'yes' can't be: write true or false"),
+        (
+            {"failOnDataLoss": "yes"},
+            "option failOnDataLoss: 'yes' isn't valid: write true or false",
+        ),
         (
             {"minPartitions": "0"},
-            "option minPartitions: '0' can't be: write a whole number of at least 1",
+            "option minPartitions: '0' isn't valid: write a whole number of at least 1",
         ),
         ({"maxRecordsPerPartition": "-5"}, "option maxRecordsPerPartition"),
-        ({"maxTriggerDelay": "soon"}, "option maxTriggerDelay: 'soon' can't be: write a duration"),
+        (
+            {"maxTriggerDelay": "soon"},
+            "option maxTriggerDelay: 'soon' isn't valid: write a duration",
+        ),
         ({"columns": "key,valu"}, "option columns: there is no column 'valu'"),
         ({"columns": "key,KEY"}, "option columns: a column is named twice"),
-        ({"rows": "all"}, "option rows: 'all' can't be: write records or ranges"),
+        ({"rows": "all"}, "option rows: 'all' isn't valid: write records or ranges"),
         ({"startingOffset": "latest"}, "there is no such option: did you mean startingOffsets?"),
         ({"start_offsets": "latest"}, "there is no such option: did you mean startingOffsets?"),
         ({"failOnLoss": "true"}, "there is no such option: did you mean failOnDataLoss?"),

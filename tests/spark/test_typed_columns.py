@@ -130,7 +130,7 @@ REGISTRY = {"schema.registry.url": "http://localhost:8081"}
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"value.format": "xml"}, "option value.format: 'xml' can't be: write avro or protobuf"),
+        ({"value.format": "xml"}, "option value.format: 'xml' isn't valid: write avro or protobuf"),
         ({"value.format": "avro"}, "option schema.registry.url: it is missing"),
         ({"value.subject": "a"}, "option value.subject: it needs value.format"),
         ({"mode": "FAILFAST"}, "option mode: it needs value.format or key.format"),
@@ -151,7 +151,7 @@ REGISTRY = {"schema.registry.url": "http://localhost:8081"}
         ({"value.format": "json", "value.message": "A"}, "option value.message: only Protobuf"),
         (
             {**REGISTRY, "value.format": "avro", "mode": "IGNORE"},
-            "option mode: 'IGNORE' can't be: write FAILFAST or PERMISSIVE or DROPMALFORMED",
+            "option mode: 'IGNORE' isn't valid: write FAILFAST or PERMISSIVE or DROPMALFORMED",
         ),
         (
             {**REGISTRY, "value.format": "avro", "rows": "ranges"},

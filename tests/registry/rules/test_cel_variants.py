@@ -101,7 +101,7 @@ def test_results_are_those_of_confluent_kafka(expr: str) -> None:
         (f"variants.tryAs({V}, 'object')", "variants.tryAs: CEL has no values of the kind object"),
         (f"variants.as({V}, 'x')", "variants.as: there is no kind 'x', only string, int, "),
         (f"variants.as({V}, 'int')", "variants.as: the variant is of the kind object, not int"),
-        ("variant(b'', b'')", "variant: the metadata of the variant don't begin with version 1"),
+        ("variant(b'', b'')", "variant: the variant's metadata doesn't begin with version 1"),
         (f"variants.parseJson('{10**38}')", "a number has more than 38 digits"),
         (f"variants.parseJson('{'1' * 5000}')", "a number has more than 38 digits"),
         ("variants.parseJson('\"\\\\ud800\"')", "half a surrogate pair"),
