@@ -7,7 +7,6 @@ versions meanwhile. Records of newer writers resolve to them. The stream moves o
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -31,7 +30,7 @@ def kept_schemas(options: SourceOptions) -> dict[str, PinnedSchema]:
     """
     if options.typed is None or not options.checkpoint:
         return {}
-    content = KeptState(options.checkpoint).read(_name(options))
+    content = KeptState(options.checkpoint).read(f"{FOLDER}/{options.file_name}")
     found = {}
     for decoding in options.typed.decodings:
         entry = (content or {}).get(decoding.name)
@@ -60,7 +59,7 @@ def keep(options: SourceOptions) -> None:
             )
         if decoding.subject:
             content[decoding.name] = _entry(decoding, pinned)
-    state, name = KeptState(options.checkpoint), _name(options)
+    state, name = KeptState(options.checkpoint), f"{FOLDER}/{options.file_name}"
     if content and state.read(name) != content:
         state.write(name, content)
 
@@ -110,12 +109,6 @@ def _leaves(kind: DataType, path: str) -> Iterator[tuple[str, str]]:
         yield from _leaves(kind.valueType, f"{path}[]")
     else:
         yield path or "the record", kind.simpleString()
-
-
-def _name(options: SourceOptions) -> str:
-    """The file of a source. A query may have several sources."""
-    identity = repr((options.consumer.get("bootstrap.servers"), options.subscription))
-    return f"{FOLDER}/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
 
 
 def _is_same(decoding: Decoding, entry: Mapping[str, Any]) -> bool:

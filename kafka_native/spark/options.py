@@ -7,6 +7,7 @@ it to a typed value. Each error names the option and says what to write.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -201,6 +202,15 @@ class SourceOptions:
     """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: not named."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The user's options with lower-case names. They contain secrets."""
+
+    @property
+    def file_name(self) -> str:
+        """The name of this source's files beside the checkpoint. A query may have several sources.
+
+        They may read topics of one name in different clusters.
+        """
+        identity = repr((self.consumer.get("bootstrap.servers"), self.subscription))
+        return hashlib.sha256(identity.encode()).hexdigest()[:16]
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:

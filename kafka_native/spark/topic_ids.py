@@ -7,7 +7,6 @@ the offsets that this process has planned, and in the stream's kept state for re
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -36,10 +35,7 @@ class KeptTopicIds:
     def __init__(self, state: KeptState, options: SourceOptions) -> None:
         """Choose the file. Nothing is read."""
         self._state = state
-        subscription = options.subscription
-        # Several sources of a query may read topics of one name in different clusters.
-        identity = repr((options.consumer.get("bootstrap.servers"), subscription))
-        self._name = f"{FOLDER}/{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        self._name = f"{FOLDER}/{options.file_name}"
         self._content: dict[str, Any] | None = None
         self._cluster_id = ""
         self.is_loaded = False
