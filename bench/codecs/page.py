@@ -31,6 +31,12 @@ TITLES = {
     "json_messages_nested": "JSON, one nested record at a time, validated, into a dict",
     "protobuf_messages": "Protobuf, one flat record at a time into a message",
     "protobuf_messages_nested": "Protobuf, one nested record at a time into a message",
+    "avro_objects": "Avro, one flat record at a time into a dataclass",
+    "json_objects": "JSON, one flat record at a time, validated, into a dataclass",
+    "protobuf_objects": "Protobuf, one flat record at a time into a dataclass",
+    "avro_encode": "Avro, columns encoded",
+    "json_encode": "JSON, columns encoded",
+    "protobuf_encode": "Protobuf, columns encoded",
     "topic": "A topic of flat Avro records into columns, over a broker",
     "deserializing_consumer": "A topic of flat Avro records into dicts, over a broker",
 }

@@ -28,7 +28,7 @@ from bench.codecs import (
     records,
 )
 from bench.codecs.main import main
-from bench.codecs.page import page_of
+from bench.codecs.page import TITLES, page_of
 from bench.codecs.report import GOALS
 from bench.report import verdicts
 from kafka_native.cli.mock import mock_cluster
@@ -144,3 +144,7 @@ def test_the_page_needs_all_scenarios(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["avro", "--page", str(tmp_path / "page.md")])
     assert result.exit_code == 2
     assert "--page needs all scenarios" in result.output
+
+
+def test_the_page_has_a_title_for_each_scenario() -> None:
+    assert set(TITLES) == set(SCENARIOS)
