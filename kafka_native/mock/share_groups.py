@@ -234,9 +234,11 @@ class ShareSession:
         self.partitions: dict[Key, None] = {}
 
     def release(self) -> None:
-        """Release all records that the member has acquired here."""
-        for each in self.group.partitions.values():
-            each.release(self.member_id)
+        """Release the records of the session's partitions that the member has acquired."""
+        for key in self.partitions:
+            held = self.group.partitions.get(key)
+            if held is not None:
+                held.release(self.member_id)
 
 
 class ShareGroups:

@@ -141,7 +141,9 @@ def test_without_leader_hints_metadata_name_the_leader(
 
 def test_no_record_is_lost_when_a_broker_goes_down(client: Client) -> None:
     topic, group = client.topic(6), new_group(client)
-    fill(client, topic, 600)
+    for partition in range(6):
+        start = 100 * partition
+        fill(client, topic, 100, partition=partition, start=start, **{"batch.num.messages": 10})
     with sharing(client, group, topic, max_poll_records=20) as consumer:
         first = take(consumer, 100)
         client.cluster.broker_down(1)

@@ -118,3 +118,21 @@ def test_pushed_errors_are_answered(cluster: MockCluster, code: int) -> None:
         consumer.poll(0.2)
         produce(cluster, 5, 5)
         assert len(take(consumer, 5)) >= 5
+
+
+def test_end_of_a_session_releases_only_the_records_of_its_broker(cluster: MockCluster) -> None:
+    cluster.create_topic("pairs", 2)
+    leaders = [cluster.leader("pairs", number) for number in range(2)]
+    assert leaders[0] != leaders[1]
+    producer = confluent_kafka.Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for number in range(2):
+        producer.produce("pairs", b"x", partition=number)
+    assert producer.flush(WAIT_S) == 0
+    with sharing(cluster) as consumer:
+        consumer.subscribe(["pairs"])
+        take(consumer, 2)
+        states = [cluster.share.record("workers", "pairs", number, 0)[0] for number in range(2)]
+        assert State.ACQUIRED in states  # the first poll accepts nothing yet
+        kept = states.index(State.ACQUIRED)
+        cluster.broker_down(leaders[1 - kept])
+        assert cluster.share.record("workers", "pairs", kept, 0)[0] is not State.AVAILABLE
