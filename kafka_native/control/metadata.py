@@ -21,7 +21,7 @@ from __future__ import annotations
 import time
 import weakref
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kafka_native.control.brokers.pool import BrokerPool
@@ -158,7 +158,7 @@ class Metadata:
 
         The client keeps waiting for it.
         """
-        self.uses: list[Callable[[float], Iterable[str]]] = []
+        self.uses: list[Callable[[float], Collection[str]]] = []
         """Each returns the topics of a manager that are in use, or were since a time."""
         self.on_forgotten: list[Callable[[str, float], None]] = []
         """Called with a topic that nobody has used for its time to live, and the time."""
@@ -231,8 +231,13 @@ class Metadata:
         return topic.updated_at >= since + self.propagation_s
 
     def forget(self, name: str) -> None:
-        """Drops a topic that no manager wants any more."""
-        self.topics.pop(name, None)
+        """Drops a topic, unless a manager still uses it.
+
+        A partition that is being revoked, for example, needs the topic's id for its last commit.
+        """
+        now = self._clock()
+        if not any(name in uses(now) for uses in self.uses):
+            self.topics.pop(name, None)
 
     def _forget_unused(self, now: float) -> None:
         """Forgets topics that no manager uses, unless the client still looks for them."""

@@ -179,6 +179,28 @@ def test_deleted_topic_that_is_recreated_later_is_read(
         assert reader.read(20) == list(range(100, 120))
 
 
+def test_closing_consumer_commits_nothing_for_a_deleted_topic(
+    cluster: MockCluster, client: Client
+) -> None:
+    """A new topic has the name by then, but the client's metadata are older."""
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    reader = Reader(client, topic, "cooperative", **{"auto.commit.interval.ms": 60_000})
+    with reader.consumer:
+        assert reader.read(10) == list(range(10))
+        cluster.delete_topic(topic)
+        cluster.clear_requests()
+        cluster.wait_for_requests(ApiKey.METADATA, 2)  # the client knows since the first one
+        cluster.delay_responses(None, WAIT_S, ApiKey.METADATA)
+        cluster.create_topic(topic, 2)
+    cluster.delay_responses(None, 0, ApiKey.METADATA)
+    fill(client, topic, 20, partition=0, start=100)
+    with Reader(client, topic, "cooperative").consumer as consumer:
+        first = consumer.poll(WAIT_S)
+        assert first is not None
+        assert first.value() == b"100"
+
+
 def test_auto_offset_reset_error_is_reported(
     cluster: MockCluster, client: Client, topic: str
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError
+from kafka_native.protocol import ApiKey
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 from .test_commits import OTHER_ID, Group
@@ -115,13 +116,38 @@ def test_commit_in_flight_when_its_topic_is_recreated_is_not_retried():
     assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
 
 
-def test_commit_for_a_missing_topic_ends_with_new_metadata():
+@pytest.mark.parametrize("code", [KafkaError.UNKNOWN_TOPIC_ID, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_refused_commit_has_the_metadata_refreshed(code):
     cluster = Group(0)
     reads_on(cluster, 12)
     cluster.commit((0, 12))
     cluster.find()
-    cluster.reply(KafkaError.UNKNOWN_TOPIC_ID)
+    cluster.reply(code)
     cluster.answer(cluster.metadata_reply("t", [], error_code=KafkaError.UNKNOWN_TOPIC_OR_PART))
     cluster.wait(1)
-    cluster.reply(KafkaError.UNKNOWN_TOPIC_ID)
-    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_ID]
+    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+
+
+def test_offset_is_not_committed_while_its_topic_is_missing():
+    """By name, it could become the offset of a new topic."""
+    cluster = Group(0, auto_commit=True)
+    reads_on(cluster, 12)
+    recreate(cluster, error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    cluster.commit((0, 12))
+    cluster.wait(5.1)
+    cluster.commits.flush([("t", 0)], lambda: None)
+    cluster.go()
+    assert ApiKey.OFFSET_COMMIT not in [each.api_key for each in cluster.engine.submitted]
+    assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+
+
+def test_offset_is_committed_again_once_its_topic_is_found():
+    cluster = Group(0)
+    reads_on(cluster, 12)
+    recreate(cluster, error_code=KafkaError.UNKNOWN_TOPIC_OR_PART)
+    cluster.wait(1)
+    cluster.answer_metadata((1, 0))
+    cluster.commit((0, 12))
+    cluster.find()
+    cluster.reply(0)
+    assert [each.offset for each in cluster.outcomes[0]] == [12]

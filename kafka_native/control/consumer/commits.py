@@ -30,6 +30,7 @@ from kafka_native.control.errors import (
     COMMIT_FENCED_ERRORS,
     COMMIT_RETRIABLE_ERRORS,
     COORDINATOR_MOVED_ERRORS,
+    UNKNOWN_TOPIC_ERRORS,
 )
 from kafka_native.control.metadata import NO_ID
 from kafka_native.control.metrics import Mean
@@ -583,12 +584,24 @@ class CommitManager:
             self._refuse(commit, gone, KafkaError.ILLEGAL_GENERATION, text)
 
     def _fail_ended(self, commit: Commit) -> None:
-        """Fails offsets of a deleted topic: a new topic has the same name."""
+        """Fails offsets of a deleted topic.
+
+        The broker takes offsets by topic name before Apache Kafka 4.1. If a new topic had the same
+        name by then, it would get the old topic's offset and its first records would be skipped.
+        """
         ids = self._fetches.topic_ids({topic for topic, _ in commit.left})
+        bound = [key for key in commit.left if key in commit.bound]
+        missing = [key for key in bound if self._fetches.is_missing(key[0])]
+        self._refuse(
+            commit,
+            missing,
+            KafkaError.UNKNOWN_TOPIC_OR_PART,
+            "the topic is missing, so it has probably been deleted",
+        )
         gone = [
             key
-            for key in commit.left
-            if key in commit.bound and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
+            for key in bound
+            if key in commit.left and ids.get(key[0], NO_ID) not in (NO_ID, commit.bound[key])
         ]
         self._refuse(
             commit,
@@ -654,7 +667,7 @@ class CommitManager:
         assert self._coordinator is not None
         if codes & COORDINATOR_MOVED_ERRORS:
             self._coordinator.lost()
-        if KafkaError.UNKNOWN_TOPIC_ID in codes:
+        if codes & UNKNOWN_TOPIC_ERRORS:
             self._fetches.refresh_metadata()
 
     def _take_results(

@@ -814,12 +814,13 @@ class ShareConsumerControl:
     def subscribe(self, topics: list[str], now: float) -> None:
         """Joins the group with these topics, at least one. They replace the subscription."""
         self._log.debug("share group %s: subscribes to %s", self.member.group_id, topics)
-        for name in set(self.membership.topics) - set(topics):
-            self._metadata.forget(name)
+        dropped = set(self.membership.topics) - set(topics)
         for name in topics:
             self._metadata.want(name, now)
         self._missing.clear()
         self.membership.replace(topics, now)
+        for name in dropped:
+            self._metadata.forget(name)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:
         """Ends the sessions and leaves the group, then calls ``done``.
@@ -840,9 +841,9 @@ class ShareConsumerControl:
         self.membership.quit(DROPPED, done, time.monotonic())
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
-        for name in self.membership.topics:
+        dropped, self.membership.topics = self.membership.topics, []
+        for name in dropped:
             self._metadata.forget(name)
-        self.membership.topics = []
         left = [2]
 
         def ended() -> None:

@@ -117,12 +117,12 @@ class GroupLeader:
 
     def end(self) -> None:
         """Ends the leadership of this generation."""
-        for name in self._guests - set(self._subscription.topics):
-            self._metadata.forget(name)
+        guests, self._guests = self._guests, set()
         self._assignor = None
         self._members = {}
         self._topics = set()
-        self._guests = set()
+        for name in guests:
+            self._metadata.forget(name)
         self._counts = {}
 
     def _count(self, name: str) -> int:

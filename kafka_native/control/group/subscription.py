@@ -150,11 +150,11 @@ class Subscription:
     def _set_topics(self, topics: set[str], now: float) -> bool:
         found = sorted(topics)
         changed = found != self.topics
-        for name in self.topics:
-            if name not in topics:
-                self._metadata.forget(name)
-                self._counts.pop(name, None)
+        dropped = set(self.topics) - topics
         self.topics = found
+        for name in dropped:
+            self._metadata.forget(name)
+            self._counts.pop(name, None)
         for name in found:
             self._metadata.want(name, now, create=self._create_topics)
             self._counts.setdefault(name, self.partition_count(name))
