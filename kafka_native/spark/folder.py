@@ -68,11 +68,11 @@ class Folder:
         found: bool = self.fs.get_file_info(self.full(path)).type != pyarrow.fs.FileType.NotFound
         return found
 
-    def names(self, path: str = "") -> set[str]:
-        """The names of the JSON files in a folder."""
+    def names(self, path: str = "", suffix: str = ".json") -> set[str]:
+        """The names of the files in a folder with this suffix."""
         selector = pyarrow.fs.FileSelector(self.full(path).rstrip("/"), allow_not_found=True)
         names = {each.base_name for each in self.fs.get_file_info(selector)}
-        return {name for name in names if name.endswith(".json")}
+        return {name for name in names if name.endswith(suffix) and not name.startswith(".")}
 
     def read(self, path: str) -> bytes:
         """Return the content of a file."""
@@ -89,7 +89,10 @@ class Folder:
 
     def write(self, path: str, content: object) -> None:
         """Write or replace a JSON file. Readers see the old or the new file as a whole."""
-        data = (json.dumps(content, indent=1) + "\n").encode()
+        self.write_bytes(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write or replace a file. Readers see the old or the new file as a whole."""
         if not self.is_local:  # an object store shows an object after its close
             with self.fs.open_output_stream(self.full(path)) as stream:
                 stream.write(data)
@@ -112,6 +115,14 @@ class Folder:
                 raise PipelineError(
                     f"{target} is gone from {self.uri}, {source} can't take its place"
                 ) from error
+
+    def delete(self, path: str) -> None:
+        """Delete a file. It may have been deleted already, by a killed driver or another one."""
+        try:
+            self.fs.delete_file(self.full(path))
+        except OSError:
+            if self.exists(path):
+                raise
 
     def sync(self, path: str) -> None:
         """Sync a folder's names to the disk, on a local file system."""

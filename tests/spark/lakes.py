@@ -8,7 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_native.spark.pipelines.lake import LOG, Lake, LakeFile
+from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.manifests import LOG, LakeFile
 from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings, RangeWriter
 
 DAY_MS = 86_400_000

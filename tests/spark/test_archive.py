@@ -28,7 +28,7 @@ from kafka_native.spark.pipelines import (
 )
 from kafka_native.spark.pipelines import session as sessions
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
-from kafka_native.spark.pipelines.lake import LOG
+from kafka_native.spark.pipelines.manifests import LOG
 from kafka_native.spark.ranges import OffsetRange
 from tests.spark.lakes import NOON_MS, FakeFrame
 

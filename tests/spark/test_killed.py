@@ -19,7 +19,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers, range_reader
 from kafka_native.spark.pipelines import Lake, Range, archive, replay
-from kafka_native.spark.pipelines.lake import LOG
+from kafka_native.spark.pipelines.manifests import LOG
 from kafka_native.spark.pipelines.mirror import mirror, translate_offset
 from kafka_native.spark.pipelines.snapshot import snapshot
 from tests.spark.killing import ALL_RESPONSES, CLUSTER, Gate, closed_gate, running

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_native.spark.pipelines.lake import LOG, NO_DATE, Gap, Lake, Range, Skipped
+from kafka_native.spark.pipelines.lake import Gap, Lake
+from kafka_native.spark.pipelines.manifests import LOG, NO_DATE, Range, Skipped
 from kafka_native.spark.pipelines.parquet import SCHEMA, ParquetSettings, by_date
 from kafka_native.spark.pipelines.session import PipelineError
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage

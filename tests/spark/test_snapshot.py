@@ -19,8 +19,8 @@ from kafka_native.spark import range_reader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines import snapshot as snapshots
-from kafka_native.spark.pipelines.lake import partition_folder
 from kafka_native.spark.pipelines.latest import Form, Latest, NullKeyError, merge_task, part_task
+from kafka_native.spark.pipelines.manifests import partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 from kafka_native.spark.pipelines.snapshot import plan_snapshot, snapshot
 from kafka_native.spark.ranges import OffsetRange

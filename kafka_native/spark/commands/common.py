@@ -27,7 +27,7 @@ from kafka_native.terminal.progress import CleanTextColumn
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_native.spark.pipelines.lake import Range
+    from kafka_native.spark.pipelines.manifests import Range
     from kafka_native.spark.pipelines.snapshot import PartitionRange
 
 Command = TypeVar("Command", bound=Callable[..., Any])

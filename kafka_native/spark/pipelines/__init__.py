@@ -6,7 +6,8 @@ No row enters the JVM.
 from __future__ import annotations
 
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
-from kafka_native.spark.pipelines.lake import Gap, Lake, LakeFile, Manifest, Range, Skipped
+from kafka_native.spark.pipelines.lake import Gap, Lake
+from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
 from kafka_native.spark.pipelines.session import PipelineError, Work

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.lake import (
+from kafka_native.spark.pipelines.lake import Key, Lake
+from kafka_native.spark.pipelines.manifests import (
     LOG,
-    Key,
-    Lake,
     LakeFile,
     Manifest,
     Range,
@@ -366,6 +365,7 @@ class _Run:
         topic_ids = {topic: found for each in results for topic, found in each["topic_ids"].items()}
         self.result.add(self._lake.publish(query, batch, ranges, files, skipped, topic_ids))
         self._lake.sweep(query, batch)  # removes failed attempts and empty folders
+        self._lake.compact()
 
 
 def _session(

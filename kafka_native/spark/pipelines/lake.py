@@ -7,6 +7,7 @@ Below the lake's folder::
     _kafka_native/staging/QUERY/BATCH/ATTEMPT/...  files of running or failed tasks
     _kafka_native/intents/QUERY-BATCH.json         a decided batch whose files are being moved
     _kafka_native/manifests/QUERY-BATCH.json       a published batch
+    _kafka_native/compacted/LEVEL-ID.parquet       many published batches, see manifest_log.py
 
 Each attempt of a task writes to its own folder below ``staging``. The driver publishes a batch in
 three steps: it writes the intent, moves the files, and renames the intent to the manifest. The
@@ -18,107 +19,40 @@ attempt replaces.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kafka_native.spark.folder import Folder, checked_topic, loaded
+from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.pipelines.manifest_log import ManifestLog
+from kafka_native.spark.pipelines.manifests import (
+    LOG,
+    LakeFile,
+    Manifest,
+    Range,
+    Skipped,
+    check_file,
+    manifest_name,
+    manifest_of,
+    staging_of,
+)
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 if TYPE_CHECKING:
     import pyarrow.dataset
 
-__all__ = ["Gap", "Lake", "LakeFile", "Manifest", "Range", "Skipped"]
+__all__ = ["Gap", "Lake"]
 
-LOG: Final = "_kafka_native"
-LAYOUT: Final = 1
-NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
-"""Hive's name for the date of records without a timestamp. Readers return it as null."""
-
-_QUERY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
-_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|" + NO_DATE)
-
+LAYOUT: Final = 2
+LAYOUTS: Final = (1, 2)
+"""The layouts that can be read. 1 has no compacted manifests."""
+COMPACT_FROM: Final = 1_000
+"""So many manifests are compacted. To read them takes a tenth of a second on a local disk."""
 Key = tuple[str, int]
-
-
-@dataclass(frozen=True, order=True)
-class LakeFile:
-    """A Parquet file with the records of one partition and one date, sorted by offset."""
-
-    topic: str
-    partition: int
-    first_offset: int
-    last_offset: int
-    date: str
-    """The date of the records' timestamps, in UTC."""
-    path: str
-    """The path below the lake's folder, separated by ``/``."""
-    records: int
-    bytes: int
-    row_groups: int = 0
-    staged: str = field(default="", compare=False)
-    """The path in staging, below the lake's folder."""
-
-
-@dataclass(frozen=True, order=True)
-class Range:
-    """Offsets that were read; ``end`` is exclusive. There may be fewer records."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, order=True)
-class Skipped:
-    """Offsets that were skipped (``failOnDataLoss=false``); ``end`` is exclusive."""
-
-    topic: str
-    partition: int
-    start: int
-    end: int
-    reason: str = field(default="", compare=False)
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """The list of files of one published batch."""
-
-    query: str
-    batch: int
-    published_ms: int
-    ranges: tuple[Range, ...]
-    """The offsets that were read."""
-    files: tuple[LakeFile, ...]
-    skipped: tuple[Skipped, ...] = ()
-    """The offsets that no longer existed."""
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    """The ids of the topics, if brokers send them. A recreated topic has another id."""
-
-    @property
-    def records(self) -> int:
-        """The number of records in the batch."""
-        return sum(each.records for each in self.files)
-
-    @property
-    def bytes(self) -> int:
-        """The number of bytes of the batch's files."""
-        return sum(each.bytes for each in self.files)
-
-    @property
-    def planned(self) -> list[Range | Skipped]:
-        """All offsets of the batch: read or skipped."""
-        return [*self.ranges, *self.skipped]
-
-    @property
-    def skipped_offsets(self) -> int:
-        """The number of skipped offsets. There may have been fewer records."""
-        return sum(each.end - each.start for each in self.skipped)
 
 
 @dataclass(frozen=True, order=True)
@@ -150,21 +84,22 @@ class Lake(Folder):
     def __init__(self, path: str | os.PathLike[str], *, filesystem: Any = None) -> None:
         """Store the location. Nothing is read or made."""
         super().__init__(path, filesystem=filesystem)
-        self._seen: dict[str, Manifest] = {}
+        self._log = ManifestLog(self)
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the location only: tasks don't need the driver's manifests."""
-        return {**self.__dict__, "_seen": {}}
+        return {name: each for name, each in self.__dict__.items() if name != "_log"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin with an empty log."""
+        self.__dict__.update(state)
+        self._log = ManifestLog(self)
 
     # --- reading ---
 
     def manifests(self) -> list[Manifest]:
         """The published batches, oldest first."""
-        names = self.names(f"{LOG}/manifests")
-        for name in names - self._seen.keys():
-            self._seen[name] = _manifest(self.read(f"{LOG}/manifests/{name}"), name)
-        found = [self._seen[name] for name in names]
-        return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
+        return self._log.manifests()
 
     def files(
         self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
@@ -175,12 +110,9 @@ class Lake(Folder):
         :param dates: Only these dates, such as ``2026-11-21``.
         """
         wanted = {topics} if isinstance(topics, str) else None if topics is None else set(topics)
-        return sorted(
-            each
-            for manifest in self.manifests()
-            for each in manifest.files
-            if (wanted is None or each.topic in wanted) and (dates is None or each.date in dates)
-        )
+        found = self._log.files(wanted, None if dates is None else set(dates))
+        # by a key, because comparing two objects is slow
+        return sorted(found, key=attrgetter("topic", "partition", "first_offset", "path"))
 
     def paths(
         self, topics: str | Sequence[str] | None = None, dates: Sequence[str] | None = None
@@ -213,20 +145,11 @@ class Lake(Folder):
 
     def ends(self) -> dict[Key, int]:
         """The offset after the last published one, read or skipped, by topic and partition."""
-        found: dict[Key, int] = {}
-        for manifest in self.manifests():
-            for each in manifest.planned:
-                key = (each.topic, each.partition)
-                found[key] = max(found.get(key, 0), each.end)
-        return found
+        return self._log.ends()
 
     def topic_ids(self) -> dict[str, str]:
         """The known ids of the archived topics."""
-        return {
-            topic: found
-            for manifest in self.manifests()
-            for topic, found in manifest.topic_ids.items()
-        }
+        return self._log.topic_ids()
 
     def gaps(self) -> list[Gap]:
         """The offsets that are missing between published ranges, published twice, or skipped.
@@ -235,16 +158,12 @@ class Lake(Folder):
         """
         found: list[Gap] = []
         ends: dict[Key, int] = {}
-        planned = [
-            (one.topic, one.partition, one.start, one.end, one, manifest.published_ms)
-            for manifest in self.manifests()
-            for one in manifest.planned
-        ]
-        for *_, each, time_ms in sorted(planned, key=lambda one: one[:4]):
+        for each in sorted(self._log.plans(), key=lambda plan: plan[:4]):
             key = (each.topic, each.partition)
             end = ends.get(key, each.start)
-            if isinstance(each, Skipped):
-                found.append(Gap(*key, each.start, each.end, "skipped", each.reason, time_ms))
+            if each.reason is not None:
+                gap = Gap(*key, each.start, each.end, "skipped", each.reason, each.published_ms)
+                found.append(gap)
             if each.start > end:
                 found.append(Gap(*key, end, each.start, "missing"))
             elif each.start < end:
@@ -262,12 +181,14 @@ class Lake(Folder):
         described = f"{LOG}/lake.json"
         if self.exists(described):
             layout = loaded(self.read(described), described).get("layout")
-            if layout != LAYOUT:
+            if layout not in LAYOUTS:
                 raise PipelineError(
-                    f"the lake {self.uri} has layout {layout!r}: this version knows {LAYOUT} only"
+                    f"the lake {self.uri} has layout {layout!r}: this version knows up to {LAYOUT}"
                 )
         else:
+            layout = None
             self.make(LOG)
+        if layout != LAYOUT:
             self.write(described, {"layout": LAYOUT, "made_by": "kafka_native"})
         for folder in ("staging", "intents", "manifests"):
             self.make(f"{LOG}/{folder}")
@@ -275,8 +196,9 @@ class Lake(Folder):
 
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""
-        name = _name(query, batch)
-        return self.exists(f"{LOG}/manifests/{name}") or self.exists(f"{LOG}/intents/{name}")
+        # In the order in which a batch moves.
+        intent = f"{LOG}/intents/{manifest_name(query, batch)}"
+        return self.exists(intent) or (query, batch) in self._log
 
     def publish(
         self,
@@ -303,8 +225,8 @@ class Lake(Folder):
         done = tuple(read), tuple(sorted(files)), tuple(sorted(skipped))
         manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {})
         for each in manifest.files:
-            _check_file(each)
-        self.write(f"{LOG}/intents/{_name(query, batch)}", asdict(manifest))
+            check_file(each)
+        self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))
         self._finish(manifest)
         return manifest
 
@@ -312,10 +234,20 @@ class Lake(Folder):
         """Finish batches that a previous driver has decided but not finished."""
         found = []
         for name in sorted(self.names(f"{LOG}/intents")):
-            manifest = _manifest(self.read(f"{LOG}/intents/{name}"), name)
+            manifest = manifest_of(self.read(f"{LOG}/intents/{name}"), name)
             self._finish(manifest)
             found.append(manifest)
         return found
+
+    def compact(self, at_least: int = COMPACT_FROM) -> int:
+        """Move the manifests to one file, if there are so many. It takes less than a second.
+
+        `archive` calls it after each batch. Readers of the lake aren't disturbed.
+
+        :param at_least: Do nothing with fewer manifests.
+        :return: The number of manifests that moved.
+        """
+        return self._log.compact(at_least)
 
     def sweep(self, query: str, batch: int | None = None) -> None:
         """Remove the staged files of failed attempts, of a query or of one of its batches."""
@@ -331,70 +263,7 @@ class Lake(Folder):
             self.move(each.staged, each.path)
         for folder in folders | {str(PurePosixPath(folder).parent) for folder in folders} | {"."}:
             self.sync(folder)
-        name = _name(manifest.query, manifest.batch)
+        name = manifest_name(manifest.query, manifest.batch)
         self.move(f"{LOG}/intents/{name}", f"{LOG}/manifests/{name}")
         self.sync(f"{LOG}/manifests")
         self.sync(f"{LOG}/intents")
-
-
-# --- names ---
-
-
-def staging_of(query: str) -> str:
-    """The staging folder of a query, below the lake's folder."""
-    return f"{LOG}/staging/{_checked_query(query)}"
-
-
-def partition_folder(topic: str, date: str) -> str:
-    """The folder for a topic and a date, below the lake's folder."""
-    if not _DATE.fullmatch(date):
-        raise PipelineError(f"date {date!r}: no folder can be named so")
-    return f"topic={checked_topic(topic)}/date={date}"
-
-
-def _checked_query(query: str) -> str:
-    if not _QUERY.fullmatch(query):
-        raise PipelineError(f"query {query!r}: letters, digits, dots, dashes and underscores only")
-    return query
-
-
-def _name(query: str, batch: int) -> str:
-    return f"{_checked_query(query)}-{batch:010d}.json"
-
-
-def _check_file(file: LakeFile) -> None:
-    """Check the paths of a file: a manifest must not move files out of the lake."""
-    inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
-    staged = file.staged.startswith(f"{LOG}/staging/")
-    if not inside or not staged or ".." in file.path.split("/") or ".." in file.staged.split("/"):
-        raise PipelineError(
-            f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
-        )
-
-
-# --- manifests as JSON ---
-
-
-def _manifest(data: bytes, name: str) -> Manifest:
-    content = loaded(data, name)
-    try:
-        manifest = Manifest(
-            str(content["query"]),
-            int(content["batch"]),
-            int(content["published_ms"]),
-            tuple(Range(**each) for each in content["ranges"]),
-            tuple(_known(each) for each in content["files"]),
-            tuple(Skipped(**each) for each in content.get("skipped", ())),
-            dict(content.get("topic_ids", {})),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error
-    for each in manifest.files:
-        _check_file(each)
-    return manifest
-
-
-def _known(entry: dict[str, Any]) -> LakeFile:
-    """Parse a file of a manifest. Fields of later versions are ignored."""
-    names = {each.name for each in fields(LakeFile)}
-    return LakeFile(**{name: value for name, value in entry.items() if name in names})

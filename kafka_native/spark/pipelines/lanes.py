@@ -20,7 +20,8 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines.lake import LOG, Lake
+from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.manifests import LOG
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["Lane", "Piece", "lanes_of", "read_lane"]

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.pipelines.lake import NO_DATE, Lake, LakeFile, partition_folder
+from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["COLUMNS", "SCHEMA", "ParquetSettings", "RangeWriter"]

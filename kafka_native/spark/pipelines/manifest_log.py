@@ -1,0 +1,234 @@
+"""The manifests of a lake: a JSON file for each recent batch, and compacted files for the others.
+
+A new batch is one file in ``_kafka_native/manifests``. Without more, a lake with a batch a minute
+would have 525,600 of them after a year, and each start would read them all. So `compact()` writes
+them to one Parquet file in ``_kafka_native/compacted``, checks that file, and deletes them.
+
+A process that ends in between leaves batches in two places, which is harmless: each batch counts
+once. Readers list the single manifests first and the compacted files second, so they miss no batch
+that moves meanwhile. If a file disappears while they read, they start again.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Final, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_native.spark.folder import Folder
+from kafka_native.spark.pipelines import compacted_manifests as compacted
+from kafka_native.spark.pipelines.compacted_manifests import FILES_MAX, Plan, Summary
+from kafka_native.spark.pipelines.manifests import (
+    LOG,
+    LakeFile,
+    Manifest,
+    Skipped,
+    manifest_name,
+    manifest_of,
+)
+from kafka_native.spark.pipelines.session import PipelineError
+
+MANIFESTS: Final = f"{LOG}/manifests"
+COMPACTED: Final = f"{LOG}/compacted"
+_TRIES: Final = 20
+"""So many times a reader starts again, because files were compacted while it read."""
+
+_Result = TypeVar("_Result")
+
+
+class ManifestLog:
+    """The published batches of a lake. A second object may read and compact the same lake."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Read nothing yet. ``folder`` is the lake's folder."""
+        self._folder = folder
+        self._manifests: dict[str, Manifest] = {}  # by file name, as far as they were read
+        self._summaries: dict[str, Summary] = {}  # the same for compacted files
+
+    # --- reading ---
+
+    def manifests(self) -> list[Manifest]:
+        """All manifests, oldest first."""
+
+        def read() -> list[Manifest]:
+            singles, summaries = self._look()
+            found = list(singles.values())
+            for table in self._tables(summaries):
+                found += compacted.manifests_in(table)
+            return found
+
+        found = self._repeated(read)
+        return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
+
+    def plans(self) -> list[Plan]:
+        """The offsets of all batches that were read or skipped."""
+
+        def read() -> list[Plan]:
+            singles, summaries = self._look()
+            found = [
+                Plan(
+                    *(each.topic, each.partition, each.start, each.end),
+                    each.reason if isinstance(each, Skipped) else None,
+                    manifest.published_ms,
+                )
+                for manifest in singles.values()
+                for each in manifest.planned
+            ]
+            filters = pc.field("kind").isin(["range", "skipped"])
+            for table in self._tables(summaries, filters):
+                found += compacted.plans_in(table)
+            return found
+
+        return self._repeated(read)
+
+    def files(
+        self, topics: Collection[str] | None = None, dates: Collection[str] | None = None
+    ) -> list[LakeFile]:
+        """The files of all batches, or those of some topics and dates."""
+        filters = pc.field("kind") == "file"
+        for name, wanted in (("topic", topics), ("date", dates)):
+            if wanted is not None:
+                filters &= pc.field(name).isin(list(wanted))
+
+        def read() -> list[LakeFile]:
+            singles, summaries = self._look()
+            found = [
+                each
+                for manifest in singles.values()
+                for each in manifest.files
+                if (topics is None or each.topic in topics)
+                and (dates is None or each.date in dates)
+            ]
+            for table in self._tables(summaries, filters):
+                found += compacted.files_in(table)
+            return found
+
+        return self._repeated(read)
+
+    def ends(self) -> dict[tuple[str, int], int]:
+        """The offset after the last published one, by topic and partition."""
+        singles, summaries = self._repeated(self._look)
+        found: dict[tuple[str, int], int] = {}
+        for summary in summaries.values():
+            for key, end in summary.ends.items():
+                found[key] = max(found.get(key, 0), end)
+        for manifest in singles.values():
+            for each in manifest.planned:
+                key = (each.topic, each.partition)
+                found[key] = max(found.get(key, 0), each.end)
+        return found
+
+    def topic_ids(self) -> dict[str, str]:
+        """The last known id of each topic."""
+        singles, summaries = self._repeated(self._look)
+        found = [pair for each in summaries.values() for pair in each.topic_ids.items()]
+        found += [
+            (topic, (manifest.published_ms, id_))
+            for manifest in singles.values()
+            for topic, id_ in manifest.topic_ids.items()
+        ]
+        found.sort(key=lambda each: each[1][0])
+        return {topic: id_ for topic, (_, id_) in found}
+
+    def __contains__(self, batch: tuple[str, int]) -> bool:
+        """Whether a batch is published."""
+        if self._folder.exists(f"{MANIFESTS}/{manifest_name(*batch)}"):
+            return True
+        _, summaries = self._repeated(self._look)
+        return any(batch in each for each in summaries.values())
+
+    def _look(self) -> tuple[dict[str, Manifest], dict[str, Summary]]:
+        """The manifests that aren't compacted, and the summaries of the compacted files.
+
+        Both by file name. Raises ``FileNotFoundError`` if a file was deleted meanwhile.
+        """
+        names = self._folder.names(MANIFESTS)  # first, see the module's docstring
+        compacted_names = self._folder.names(COMPACTED, ".parquet")
+        for name in compacted_names - self._summaries.keys():
+            with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
+                self._summaries[name] = compacted.summary_of(file, name)
+        self._summaries = {name: self._summaries[name] for name in compacted_names}
+        for name in names - self._manifests.keys():
+            self._manifests[name] = manifest_of(self._folder.read(f"{MANIFESTS}/{name}"), name)
+        self._manifests = {name: self._manifests[name] for name in names}
+        known = self._summaries.values()
+        singles = {
+            name: each
+            for name, each in self._manifests.items()
+            if not any(each.key in summary for summary in known)
+        }
+        return singles, dict(self._summaries)
+
+    def _tables(
+        self, summaries: dict[str, Summary], filters: pc.Expression | None = None
+    ) -> Iterator[pa.Table]:
+        """The rows of compacted files, each batch once."""
+        taken: list[Summary] = []
+        for name, summary in sorted(summaries.items(), key=lambda each: (-each[1].level, each[0])):
+            with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
+                table = compacted.read_rows(file, name, filters)
+            twice = [each for each in taken if each.overlaps(summary)]
+            taken.append(summary)
+            yield compacted.without(table, twice) if twice else table
+
+    def _repeated(self, read: Callable[[], _Result]) -> _Result:
+        """The result of ``read()``, which starts again after a file was compacted."""
+        for _ in range(_TRIES):
+            try:
+                return read()
+            except FileNotFoundError as error:
+                last = error
+        raise PipelineError(
+            f"manifests of {self._folder.uri} disappear while they are read: {last}"
+        ) from last
+
+    # --- compacting, on the driver ---
+
+    def compact(self, at_least: int = 1) -> int:
+        """Move single manifests to a compacted file, and merge compacted files.
+
+        :param at_least: Do nothing with fewer single manifests.
+        :return: The number of manifests that moved.
+        """
+        singles, _ = self._repeated(self._look)
+        leftovers = self._manifests.keys() - singles.keys()
+        self._delete(MANIFESTS, leftovers)  # a process ended after it had compacted them
+        if len(singles) < max(at_least, 1):
+            return 0
+        self._write(compacted.rows_of(singles.values()), 0)
+        self._delete(MANIFESTS, singles)
+        self._merge()
+        return len(singles)
+
+    def _merge(self) -> None:
+        """Merge the compacted files of each level that has `FILES_MAX` of them."""
+        level = 0
+        while True:
+            _, summaries = self._repeated(self._look)
+            levels: dict[int, dict[str, Summary]] = defaultdict(dict)
+            for name, summary in summaries.items():
+                levels[summary.level][name] = summary
+            if level > max(levels, default=0):
+                return
+            if len(levels[level]) >= FILES_MAX:
+                self._write(pa.concat_tables(self._tables(levels[level])), level + 1)
+                self._delete(COMPACTED, levels[level])
+            level += 1
+
+    def _write(self, table: pa.Table, level: int) -> None:
+        """Write a compacted file, and check that it can be read."""
+        name = f"{level}-{uuid.uuid4().hex}.parquet"
+        self._folder.make(COMPACTED)
+        self._folder.write_bytes(f"{COMPACTED}/{name}", compacted.pack(table, level))
+        with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
+            found = compacted.read_rows(file, name)
+        if not found.equals(table):
+            raise PipelineError(f"{COMPACTED}/{name} isn't what was written: delete it")
+
+    def _delete(self, folder: str, names: Iterable[str]) -> None:
+        for name in names:
+            self._folder.delete(f"{folder}/{name}")

@@ -1,0 +1,174 @@
+"""The manifests of a lake's batches: their entries, their names, and their form in JSON."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final
+
+from kafka_native.spark.folder import checked_topic, loaded
+from kafka_native.spark.pipelines.session import PipelineError
+
+__all__ = ["LakeFile", "Manifest", "Range", "Skipped"]
+
+LOG: Final = "_kafka_native"
+NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
+"""Hive's name for the date of records without a timestamp. Readers return it as null."""
+
+
+_QUERY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|" + NO_DATE)
+
+
+Batch = tuple[str, int]
+"""A query's id and the number of its batch."""
+
+
+@dataclass(frozen=True, order=True)
+class LakeFile:
+    """A Parquet file with the records of one partition and one date, sorted by offset."""
+
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    date: str
+    """The date of the records' timestamps, in UTC."""
+    path: str
+    """The path below the lake's folder, separated by ``/``."""
+    records: int
+    bytes: int
+    row_groups: int = 0
+    staged: str = field(default="", compare=False)
+    """The path in staging, below the lake's folder; empty if it isn't known any more."""
+
+
+@dataclass(frozen=True, order=True)
+class Range:
+    """Offsets that were read; ``end`` is exclusive. There may be fewer records."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, order=True)
+class Skipped:
+    """Offsets that were skipped (``failOnDataLoss=false``); ``end`` is exclusive."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    reason: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The list of files of one published batch."""
+
+    query: str
+    batch: int
+    published_ms: int
+    ranges: tuple[Range, ...]
+    """The offsets that were read."""
+    files: tuple[LakeFile, ...]
+    skipped: tuple[Skipped, ...] = ()
+    """The offsets that no longer existed."""
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
+    """The ids of the topics, if brokers send them. A recreated topic has another id."""
+
+    @property
+    def key(self) -> Batch:
+        """The query's id and the batch's number."""
+        return self.query, self.batch
+
+    @property
+    def records(self) -> int:
+        """The number of records in the batch."""
+        return sum(each.records for each in self.files)
+
+    @property
+    def bytes(self) -> int:
+        """The number of bytes of the batch's files."""
+        return sum(each.bytes for each in self.files)
+
+    @property
+    def planned(self) -> list[Range | Skipped]:
+        """All offsets of the batch: read or skipped."""
+        return [*self.ranges, *self.skipped]
+
+    @property
+    def skipped_offsets(self) -> int:
+        """The number of skipped offsets. There may have been fewer records."""
+        return sum(each.end - each.start for each in self.skipped)
+
+
+# --- names ---
+
+
+def staging_of(query: str) -> str:
+    """The staging folder of a query, below the lake's folder."""
+    return f"{LOG}/staging/{_checked_query(query)}"
+
+
+def partition_folder(topic: str, date: str) -> str:
+    """The folder for a topic and a date, below the lake's folder."""
+    if not _DATE.fullmatch(date):
+        raise PipelineError(f"date {date!r}: no folder can be named so")
+    return f"topic={checked_topic(topic)}/date={date}"
+
+
+def _checked_query(query: str) -> str:
+    if not _QUERY.fullmatch(query):
+        raise PipelineError(f"query {query!r}: letters, digits, dots, dashes and underscores only")
+    return query
+
+
+def manifest_name(query: str, batch: int) -> str:
+    """The file name of a batch's manifest, and of its intent."""
+    return f"{_checked_query(query)}-{batch:010d}.json"
+
+
+def check_file(file: LakeFile) -> None:
+    """Check the paths of a file: a manifest must not move files out of the lake."""
+    inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
+    staged = not file.staged or file.staged.startswith(f"{LOG}/staging/")
+    if not inside or not staged or ".." in file.path.split("/") or ".." in file.staged.split("/"):
+        raise PipelineError(
+            f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
+        )
+
+
+# --- manifests as JSON ---
+
+
+def manifest_of(data: bytes, name: str) -> Manifest:
+    """Parse a manifest's file.
+
+    :raises PipelineError: It is damaged, or one of its files is outside the lake.
+    """
+    content = loaded(data, name)
+    try:
+        manifest = Manifest(
+            str(content["query"]),
+            int(content["batch"]),
+            int(content["published_ms"]),
+            tuple(Range(**each) for each in content["ranges"]),
+            tuple(_known(each) for each in content["files"]),
+            tuple(Skipped(**each) for each in content.get("skipped", ())),
+            dict(content.get("topic_ids", {})),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error
+    for each in manifest.files:
+        check_file(each)
+    return manifest
+
+
+def _known(entry: dict[str, Any]) -> LakeFile:
+    """Parse a file of a manifest. Fields of later versions are ignored."""
+    names = {each.name for each in fields(LakeFile)}
+    return LakeFile(**{name: value for name, value in entry.items() if name in names})
