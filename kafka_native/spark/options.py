@@ -376,7 +376,7 @@ class SinkOptions:
         return cls(
             producer=checked,
             topic=topic,
-            typed=parse_typed(given, () if topic is None else (topic,), {}),
+            typed=parse_typed(given, () if topic is None else (topic,), None),
             propagation_s=_propagation_s(checked),
             given=given,
         )
