@@ -18,7 +18,7 @@ from kafka_native._native.encode_core import ColumnInput
 from kafka_native.codecs import SchemaError
 from kafka_native.codecs.codec import FoundSchema
 from kafka_native.codecs.column_encoder import ColumnEncoder
-from kafka_native.spark.column_types import arrow_type
+from kafka_native.spark.column_types import arrow_type, conform, whole_decimals
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.typed_columns import (
     Decoding,
@@ -112,7 +112,8 @@ def _type_of(name: str, schema: StructType, others: Sequence[str]) -> DataType:
 
 def _found(decoding: Decoding, client: Any, topic: str | None, kind: DataType) -> Encoding:
     try:
-        description = ColumnInput(pa.nulls(0, arrow_type(kind))).description
+        column_type = _column_type(decoding.format, arrow_type(kind))
+        description = ColumnInput(pa.nulls(0, column_type)).description
         if client is None:
             schema = writer_schema(decoding)
             codec = codec_type(decoding.format)(None, schema=schema, **_message(decoding))
@@ -154,6 +155,11 @@ def _registered(
     )
 
 
+def _column_type(format_: str, kind: pa.DataType) -> pa.DataType:
+    """The type that a format encodes a column of this type as."""
+    return whole_decimals(kind) if format_ == "protobuf" else kind
+
+
 def _message(column: Decoding | Encoding) -> dict[str, Any]:
     """The codec's argument for the message type."""
     return {"message": column.message} if column.message else {}
@@ -184,6 +190,7 @@ class PinnedCodec:
     """Encodes a column with the schema that the driver has found, for `Producer.produce_arrow`."""
 
     def __init__(self, encoding: Encoding) -> None:
+        self._format = encoding.format
         schema = encoding.schema
         if schema is not None:
             schema = FoundSchema(schema, dict(encoding.references), "the writer's schema")
@@ -198,6 +205,13 @@ class PinnedCodec:
         found: ColumnEncoder = self._codec.encoder(topic, field, column_type)
         found.prefix = self._prefix
         return found
+
+    def column(self, array: pa.Array) -> pa.Array:
+        """Return a column as the format encodes it, usually the column itself.
+
+        :raises ValueError: A number is out of range.
+        """
+        return conform(array, _column_type(self._format, array.type))
 
 
 def _forget() -> None:

@@ -485,12 +485,7 @@ def _queue(
         columns.pop("topic", None)
     roles: dict[str, Any] = {"topic_column" if name == "topic" else name: name for name in columns}
     if options.encodings is not None:
-        for name, codec in typed_sink.codecs_of(options.encodings).items():
-            roles[name], roles[f"{name}_columns"] = codec, name
-            if name not in columns:  # the fields of the value are columns of their own
-                fields = typed_sink.record_columns(batch.schema.names, _OTHERS)
-                columns |= {each: _column(batch, each) for each in fields}
-                roles["value_columns"] = fields
+        _add_encoded(batch, typed_sink.codecs_of(options.encodings), columns, roles, outcome)
     rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     deadline = time.monotonic() + limit_s
     while rows.num_rows:
@@ -511,6 +506,29 @@ def _queue(
             raise WriteError(f"the producer's queue has been full for {limit_s:.0f} s")
         producer.poll(0)
         outcome.check()
+
+
+def _add_encoded(
+    batch: pa.RecordBatch,
+    codecs: Mapping[str, typed_sink.PinnedCodec],
+    columns: dict[str, Any],
+    roles: dict[str, Any],
+    outcome: _Outcome,
+) -> None:
+    """Add the columns to encode, and their codecs as roles."""
+    for name, codec in codecs.items():
+        roles[name], roles[f"{name}_columns"] = codec, name
+        encoded = [name]
+        if name not in columns:  # the fields of the value are columns of their own
+            encoded = typed_sink.record_columns(batch.schema.names, _OTHERS)
+            roles["value_columns"] = encoded
+        for each in encoded:
+            try:
+                columns[each] = codec.column(_column(batch, each))
+            except ValueError as error:
+                raise WriteError(
+                    f"after {outcome.queued} rows of the task: column {each}: {error}"
+                ) from error
 
 
 def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

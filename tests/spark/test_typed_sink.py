@@ -137,6 +137,7 @@ message Visit {
   enum Kind { UNKNOWN = 0; PAID = 1; }
   string page = 1;
   uint32 seconds = 2;
+  uint64 bytes = 3;
   google.protobuf.Timestamp at = 4;
   repeated string tags = 5;
   map<string, int32> counts = 6;
@@ -148,6 +149,7 @@ VISIT_ROWS = pa.table(
     {
         "page": ["home", "end"],
         "seconds": pa.array([7, 1 << 31]),
+        "bytes": pa.array([Decimal(1), Decimal((1 << 64) - 1)], pa.decimal128(20, 0)),
         "at": pa.array([1_000_001, 0], pa.timestamp("us", "UTC")),
         "tags": pa.array([["a", "b"], []]),
         "counts": pa.array([[("x", 1)], []], pa.map_(pa.string(), pa.int32())),
@@ -309,6 +311,7 @@ def test_protobuf_with_a_registry(
     first = {
         "page": "home",
         "seconds": 7,
+        "bytes": "1",
         "at": "1970-01-01T00:00:01.000001Z",
         "tags": ["a", "b"],
         "counts": {"x": 1},
@@ -318,6 +321,7 @@ def test_protobuf_with_a_registry(
     second = {
         "page": "end",
         "seconds": 1 << 31,
+        "bytes": str((1 << 64) - 1),
         "at": "1970-01-01T00:00:00Z",
     }
     found = read_by_others(registry, topic, values, class_)
@@ -325,6 +329,33 @@ def test_protobuf_with_a_registry(
     made = source(mock_cluster, topic, columns="value", **options)
     rows = VISIT_ROWS.to_pylist()
     assert [row["value"] for row in read(made, 5)] == [*rows, *rows, rows[0]]
+
+
+def test_protobuf_takes_decimals_without_a_fraction(mock_cluster: MockCluster, topic: str) -> None:
+    text = (
+        'syntax = "proto3"; message A { message B { uint64 n = 1; } '
+        "int64 small = 1; repeated B list = 2; map<string, uint64> by_name = 3; uint64 big = 4; }"
+    )
+    wide, big = pa.decimal128(20, 0), Decimal((1 << 64) - 1)
+    table = pa.table({
+        "small": pa.array([Decimal(-5), None], pa.decimal128(18, 0)),
+        "list": pa.array([[{"n": big}], []], pa.list_(pa.struct([("n", wide)]))),
+        "by_name": pa.array([[("a", big)], []], pa.map_(pa.string(), wide)),
+        "big": pa.array([big, Decimal(0)], wide),
+    })  # fmt: skip
+    typed = {"value_format": "protobuf", "value_schema": text}
+    assert write(mock_cluster, topic, table, **typed) == 2
+    [first, second] = [
+        row["value"] for row in read(source(mock_cluster, topic, columns="value", **typed), 2)
+    ]
+    assert first == {"small": -5, "list": [{"n": big}], "by_name": [("a", big)], "big": big}
+    assert second == {"small": 0, "list": [], "by_name": [], "big": 0}
+    negative = pa.table({"big": pa.array([Decimal(-1)], wide)})
+    with pytest.raises(WriteError, match="after 0 rows of the task: column big: .*out of bounds"):
+        write(mock_cluster, topic, negative, **typed)
+    fraction = pa.table({"big": pa.array([Decimal("1.5")], pa.decimal128(20, 1))})
+    with pytest.raises(OptionError, match="big: a column of decimal"):
+        write(mock_cluster, topic, fraction, **typed)
 
 
 def test_protobuf_with_imports_of_the_registry(
