@@ -60,12 +60,11 @@ DEFAULT_MODES: Final[Mapping[str, Mode]] = {
 }
 """The defaults of Spark's from_avro, from_protobuf and from_json."""
 FIELDS: Final = ("value", "key")
-_PARTS: Final = ("format", "subject", "schema", "message")
+_PARTS: Final = ("format", "subject", "schema", "message", "schema.upgrade")
 FORMAT_NAMES: Final = tuple(f"{name}.{part}" for name in FIELDS for part in _PARTS)
 """The options of the formats and their schemas, of sources and sinks."""
 NAMES: Final = (
     *FORMAT_NAMES,
-    *(f"{name}.schema.upgrade" for name in FIELDS),
     "mode",
     "columnNameOfCorruptRecord",
     "flatten",
@@ -290,7 +289,7 @@ def _decoding(
 ) -> Decoding | None:
     format_ = given.get(f"{name}.format", "").strip().lower()
     if not format_:
-        for part in (*_PARTS[1:], "schema.upgrade"):
+        for part in _PARTS[1:]:
             if f"{name}.{part}" in given:
                 raise OptionError(f"{name}.{part}", f"it needs {name}.format")
         return None

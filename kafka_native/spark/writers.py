@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.spark import exactly_once, typed_sink
+from kafka_native.spark import exactly_once, kept_encodings, typed_sink
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
@@ -140,7 +140,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     :raises OptionError: An option is invalid.
     :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
-    checked = _checked(options, schema)
+    checked = _checked(options, schema, is_stream=True)
     if checked.encodings is not None and not hasattr(datasource, "DataSourceStreamArrowWriter"):
         raise OptionError("value.format", "streams of typed columns need PySpark 4.1 or newer")
     return StreamWriter(checked, schema)
@@ -252,11 +252,17 @@ def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
     return sum(each.rows for each in messages if isinstance(each, Written))
 
 
-def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+def _checked(
+    options: Mapping[str, str], schema: StructType, is_stream: bool = False
+) -> SinkOptions:
     found = SinkOptions.parse(options)
     check_schema(schema, found)
     if found.typed is not None:
-        encodings = typed_sink.find_encodings(found.typed, found.topic, schema, _OTHERS)
+        encodings = (
+            kept_encodings.stream_encodings(found, found.typed, schema, _OTHERS)
+            if is_stream
+            else typed_sink.find_encodings(found.typed, found.topic, schema, _OTHERS)
+        )
         found = replace(found, encodings=encodings)
     if found.transactional_id and "partition" not in schema.fieldNames():
         raise SchemaError(

@@ -18,6 +18,8 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
+from pyspark.sql import datasource
+from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
 from kafka_native._native import codec_core
@@ -31,14 +33,27 @@ from kafka_native.schema_registry import (
     SchemaRegistryClient,
     ServerConfig,
 )
-from kafka_native.spark import producers
+from kafka_native.spark import log, producers
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.writers import WriteError
-from tests.spark.typed_topics import ORDER, ORDERS, read, source, task_writer, write
+from kafka_native.spark.writers import StreamWriter, WriteError, stream_writer
+from tests.spark.typed_topics import (
+    ORDER,
+    ORDERS,
+    read,
+    sink_options,
+    source,
+    spark_type,
+    task_writer,
+    write,
+)
 
 pytestmark = pytest.mark.usefixtures("no_consumer_left", "no_producer_left")
 
 needs_simdjson = pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+needs_stream_writer = pytest.mark.skipif(
+    not hasattr(datasource, "DataSourceStreamArrowWriter"),
+    reason="streams of typed columns need PySpark 4.1",
+)
 _numbers = itertools.count()
 
 
@@ -351,7 +366,7 @@ def test_protobuf_takes_decimals_without_a_fraction(mock_cluster: MockCluster, t
     assert first == {"small": -5, "list": [{"n": big}], "by_name": [("a", big)], "big": big}
     assert second == {"small": 0, "list": [], "by_name": [], "big": 0}
     negative = pa.table({"big": pa.array([Decimal(-1)], wide)})
-    with pytest.raises(WriteError, match="after 0 rows of the task: column big: .*out of bounds"):
+    with pytest.raises(WriteError, match=r"after 0 rows of the task: column big: .*out of bounds"):
         write(mock_cluster, topic, negative, **typed)
     fraction = pa.table({"big": pa.array([Decimal("1.5")], pa.decimal128(20, 1))})
     with pytest.raises(OptionError, match="big: a column of decimal"):
@@ -466,3 +481,118 @@ def test_tasks_ask_no_registry(mock_cluster: MockCluster, topic: str) -> None:
     assert writer.write(iter(ORDERS.to_batches())).rows == 2  # the registry is gone
     expected = AvroEncoder(schema or "", prefix=b"\0\0\0\0\1").encode(ORDERS)
     assert values_of(mock_cluster, topic) == pa.chunked_array(expected).to_pylist()
+
+
+# --- schemas beside a checkpoint ---
+
+
+def subject_requests(registry: MockSchemaRegistry, subject: str) -> int:
+    """Return how many requests for a subject the registry has got."""
+    return sum(subject in each.path for each in registry.requests)
+
+
+def micro_batch_writer(
+    cluster: MockCluster, topic: str, schema: pa.Schema, **more: Any
+) -> StreamWriter:
+    """Return a writer as Spark makes one for each micro-batch, and one for each commit."""
+    options = sink_options(cluster, topic, **more)
+    return stream_writer(CaseInsensitiveDict(options), spark_type(schema), False)
+
+
+@needs_stream_writer
+@pytest.mark.parametrize("format_", ["avro", pytest.param("json", marks=needs_simdjson)])
+def test_a_stream_asks_the_registry_once(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+    tmp_path: Path,
+    format_: str,
+) -> None:
+    subject = f"{topic}-value"
+    options = {
+        "schema_registry_url": registry.url,
+        "value_format": format_,
+        "checkpointLocation": tmp_path,
+    }
+    (tmp_path / "metadata").write_text('{"id": "q-1"}')  # Spark starts the query
+    first = micro_batch_writer(mock_cluster, topic, ORDERS.schema, **options)
+    asked = subject_requests(registry, subject)
+    assert asked
+    for _ in range(3):
+        writer = micro_batch_writer(mock_cluster, topic, ORDERS.schema, **options)
+        assert writer._options == first._options
+        assert writer.write(iter(ORDERS.to_batches())).rows == 2
+    assert subject_requests(registry, subject) == asked
+    made = source(mock_cluster, topic, columns="value", **{**options, "checkpointLocation": ""})
+    assert [row["value"]["id"] for row in read(made, 6)] == [1, 2] * 3
+
+    # Other columns, options or queries find schemas anew.
+    def has_asked(schema: pa.Schema, **more: Any) -> bool:
+        before = subject_requests(registry, subject)
+        micro_batch_writer(mock_cluster, topic, schema, **{**options, **more})
+        return subject_requests(registry, subject) > before
+
+    fewer = pa.schema(list(ORDERS.schema)[:1])
+    assert has_asked(fewer)
+    assert not has_asked(fewer)
+    assert has_asked(ORDERS.schema)
+    assert has_asked(ORDERS.schema, value_schema="1")
+    assert not has_asked(ORDERS.schema, value_schema="1")
+    (tmp_path / "metadata").write_text('{"id": "q-2"}')
+    assert has_asked(ORDERS.schema, value_schema="1")
+
+
+@needs_stream_writer
+def test_a_stream_moves_to_a_newer_schema(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+    tmp_path: Path,
+) -> None:
+    options = {
+        "schema_registry_url": registry.url,
+        "value_format": "avro",
+        "checkpointLocation": tmp_path,
+    }
+    (tmp_path / "metadata").write_text('{"id": "q-1"}')
+    old = client.register_schema(f"{topic}-value", Schema(json.dumps(ORDER)))
+    note = {"name": "note", "type": "string", "default": ""}
+    fields = [*ORDER["fields"], note]  # type: ignore[misc]
+
+    def schema_id(**more: Any) -> int:
+        made = micro_batch_writer(mock_cluster, topic, ORDERS.schema, **{**options, **more})
+        assert made._options.encodings is not None
+        return int.from_bytes(made._options.encodings.columns[0].prefix[1:], "big")
+
+    assert schema_id() == old
+    new = client.register_schema(f"{topic}-value", Schema(json.dumps({**ORDER, "fields": fields})))
+    assert schema_id() == old
+    assert schema_id(value_schema_upgrade="true") == new
+    assert schema_id() == new
+
+
+@needs_stream_writer
+def test_without_its_checkpoint_a_stream_asks_with_each_micro_batch(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    options = {"schema_registry_url": registry.url, "value_format": "avro"}
+    caplog.set_level("INFO", logger=log.logger.name)
+    asked = [0]
+    places: list[dict[str, Any]] = [
+        {},
+        {"checkpointLocation": tmp_path},
+        {"checkpointLocation": "unknown://a"},
+    ]
+    for place in places * 2:
+        micro_batch_writer(mock_cluster, topic, ORDERS.schema, **options, **place)
+        asked.append(subject_requests(registry, f"{topic}-value"))
+        assert asked[-1] > asked[-2]
+    texts = [each.getMessage() for each in caplog.records]
+    assert len([each for each in texts if "each micro-batch asks the schema registry" in each]) == 4
+    assert list(tmp_path.iterdir()) == []

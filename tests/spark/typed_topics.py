@@ -61,13 +61,23 @@ def read(made: KafkaNativeDataSource, end: int, start: int = 0) -> list[dict[str
     return rows
 
 
-def task_writer(cluster: MockCluster, topic: str, schema: pa.Schema, **more: Any) -> BatchWriter:
-    """Return the writer of a task, with pickled options as in Spark."""
+def sink_options(cluster: MockCluster, topic: str, **more: Any) -> dict[str, str]:
+    """Return the options of a sink. An option's name has underscores in place of dots."""
     options = {name.replace("_", "."): str(value) for name, value in more.items()}
-    options |= {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
+    return options | {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
+
+
+def spark_type(schema: pa.Schema) -> StructType:
+    """Return Spark's type of a frame with these columns."""
     kind = spark_column(pa.struct(list(schema))).spark
     assert isinstance(kind, StructType)
-    writer = batch_writer(CaseInsensitiveDict(options), kind, False)
+    return kind
+
+
+def task_writer(cluster: MockCluster, topic: str, schema: pa.Schema, **more: Any) -> BatchWriter:
+    """Return the writer of a task, with pickled options as in Spark."""
+    options = CaseInsensitiveDict(sink_options(cluster, topic, **more))
+    writer = batch_writer(options, spark_type(schema), False)
     made: BatchWriter = pickle.loads(CloudPickleSerializer().dumps(writer))
     return made
 
