@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, expr
+from pyspark.sql.functions import col, expr, struct, to_json
 
 from kafka_native._native import codec_core
 from kafka_native.codecs import AvroEncoder
@@ -246,6 +246,62 @@ def test_rows_are_those_of_from_avro(
     assert sorted(map(_plain, ours.collect()), key=repr) == sorted(
         map(_plain, theirs.collect()), key=repr
     )
+
+
+def values_written(kafka: Kafka, frame: DataFrame, **options: str) -> list[bytes]:
+    """Return the values of a frame's records, sorted, as the sink writes them."""
+    topic = kafka.topic()
+    sink = frame.write.format("kafka_native").options(**options).mode("append")
+    sink.options(**{"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic}).save()
+    return sorted(bytes(row.value) for row in kafka.read(topic).load().select("value").collect())
+
+
+def test_records_are_those_of_to_avro(connected: SparkSession, kafka: Kafka) -> None:
+    from pyspark.sql.avro.functions import to_avro
+
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "local", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]},
+        {"name": "color", "type": {"type": "enum", "name": "Color", "symbols": ["RED", "BLUE"]}},
+        {"name": "tags", "type": {"type": "array", "items": ["string", "null"]}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "real", "type": ["double", "null"]},
+    ]}  # fmt: skip
+    frame = connected.range(500).selectExpr(
+        "id",
+        "cast(id / 4 - 30 as decimal(12,2)) price",
+        "date_add(date'2026-01-01', cast(id as int)) on",
+        "timestamp_millis(id * 1000003) at",
+        "if(id % 3 = 0, null, cast(timestamp_micros(id) as timestamp_ntz)) local",
+        "if(id % 2 = 0, 'RED', 'BLUE') color",
+        "array('a', null, cast(id as string)) tags",
+        "map('n', cast(id as int)) counts",
+        "if(id % 5 = 0, null, id / 7) real",
+    )
+    text = json.dumps(schema)
+    whole = frame.select(to_avro(struct("*"), text).alias("value"))
+    theirs = sorted(bytes(row.value) for row in whole.collect())
+    assert values_written(kafka, frame, **{"value.format": "avro", "value.schema": text}) == theirs
+
+
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+def test_records_are_those_of_to_json(kafka: Kafka) -> None:
+    frame = kafka.spark.range(500).selectExpr(
+        "id",
+        "cast(id / 4 - 30 as decimal(12,2)) price",
+        "date_add(date'2026-01-01', cast(id as int)) on",
+        "if(id % 3 = 0, null, concat('näme \"', id)) name",
+        "array(1, null, cast(id as int)) numbers",
+        "map('n', named_struct('x', id, 'y', id % 2 = 0)) inner",
+        "id / 7 real",
+        "cast(cast(id as string) as binary) raw",
+    )
+    theirs = [json.loads(row[0]) for row in frame.select(to_json(struct("*"))).collect()]
+    ours = [json.loads(each) for each in values_written(kafka, frame, **{"value.format": "json"})]
+    assert sorted(ours, key=repr) == sorted(theirs, key=repr)
 
 
 @pytest.mark.broker
