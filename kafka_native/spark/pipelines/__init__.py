@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
 from kafka_native.spark.pipelines.lake import Gap, Lake
+from kafka_native.spark.pipelines.maintain import MaintainResult, Merge, maintain, plan_merges
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.replay import LanePlan, ReplayResult, plan_replay, replay
@@ -18,7 +19,9 @@ __all__ = [
     "Lake",
     "LakeFile",
     "LanePlan",
+    "MaintainResult",
     "Manifest",
+    "Merge",
     "ParquetSettings",
     "PipelineError",
     "Range",
@@ -26,7 +29,9 @@ __all__ = [
     "Skipped",
     "Work",
     "archive",
+    "maintain",
     "plan_archive",
+    "plan_merges",
     "plan_replay",
     "replay",
 ]
