@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import datetime
 import enum
@@ -292,42 +291,6 @@ def test_a_wrong_program_is_refused() -> None:
     for types in wrong:
         with pytest.raises(ValueError, match=r"wrong|needs types|needs a name"):
             MessageProgram(types)
-
-
-def capsule(destructor: Any) -> Any:
-    """Return an object without references that calls a function when it is freed.
-
-    The garbage collector calls `__del__` of a Python class earlier, before it clears objects.
-    """
-    new = ctypes.pythonapi.PyCapsule_New
-    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p] * 3
-    return new(1, None, ctypes.cast(destructor, ctypes.c_void_p))
-
-
-def test_a_program_in_a_cycle_keeps_its_objects() -> None:
-    names = ("cleared",)
-    found: list[Any] = []
-
-    @ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-    def find(_: Any) -> None:
-        programs = [each for each in gc.get_objects() if type(each) is MessageProgram]
-        found.extend(
-            each.read(b"")
-            for each in programs
-            if names in gc.get_referents(*gc.get_referents(each))
-        )
-
-    def build() -> None:
-        link: list[Any] = []
-        default = "".join(["zero", "!"])  # only the program has it
-        field = (1, WIRE_CODES["INT32"], WIRE_SHAPES["single"], 0, -1, -1, link, None, (default,))
-        cycle = [MessageProgram([([field], None, names, 0)])]
-        cycle += [cycle, capsule(find)]  # the last one is freed first
-        link.append(cycle)
-
-    build()
-    gc.collect()
-    assert found == [{"cleared": "zero!"}]
 
 
 def test_the_values_of_a_dict() -> None:
