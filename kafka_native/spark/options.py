@@ -338,6 +338,8 @@ class SinkOptions:
     """How keys and values are encoded; None: they are bytes or strings."""
     encodings: Encodings | None = None
     """The schemas of encoded columns, when the driver has found them."""
+    checkpoint: str = ""
+    """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: unknown."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -376,7 +378,8 @@ class SinkOptions:
         return cls(
             producer=checked,
             topic=topic,
-            typed=parse_typed(given, () if topic is None else (topic,), {}),
+            typed=parse_typed(given, () if topic is None else (topic,), None),
+            checkpoint=given.get("checkpointlocation", "").strip(),
             propagation_s=_propagation_s(checked),
             given=given,
         )
