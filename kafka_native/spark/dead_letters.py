@@ -28,7 +28,9 @@ from kafka_native.spark.ranges import OffsetRange
 __all__ = [
     "HEADERS",
     "SCHEMA",
+    "UNFINISHED",
     "DeadLetterWriter",
+    "add_headers",
     "file_name",
     "letters_of",
     "open_writer",
@@ -292,35 +294,44 @@ class _TopicWriter(DeadLetterWriter):
 
 def with_headers(letters: pa.RecordBatch) -> pa.RecordBatch:
     """The messages of dead letters: key, value, timestamp, and the headers with the context."""
-    count = letters.num_rows
-    texts = {name: letters.column(name) for name in HEADERS}
-    texts["timestamp"] = texts["timestamp"].cast(pa.timestamp("ms", tz="UTC"), safe=False)
-    texts["timestamp"] = texts["timestamp"].view(pa.int64())
-    stages = [_STAGES[each] for each in texts["field"].to_pylist()]
-    texts["field"] = pa.array(stages, pa.string())
-    fields = list(_HEADERS_TYPE.value_type)
-    own = [
-        pa.StructArray.from_arrays(
-            [
-                pa.array([HEADERS[name]] * count, pa.string()),
-                text.cast(pa.string()).cast(pa.binary()),
-            ],
-            fields=fields,
-        )
-        for name, text in texts.items()
-    ]
-    headers = letters.column("headers")
+    texts = {HEADERS[name]: letters.column(name) for name in HEADERS}
+    timestamps = letters.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    texts[HEADERS["timestamp"]] = timestamps.view(pa.int64())
+    stages = [_STAGES[each] for each in letters.column("field").to_pylist()]
+    texts[HEADERS["field"]] = pa.array(stages, pa.string())
+    headers = add_headers(letters.column("headers"), texts)
+    columns = [letters.column(name) for name in ("key", "value", "timestamp")]
+    return pa.RecordBatch.from_arrays(
+        [*columns, headers], names=["key", "value", "timestamp", "headers"]
+    )
+
+
+def add_headers(headers: pa.ListArray, added: Mapping[str, pa.Array]) -> pa.ListArray:
+    """Add headers to each record, after its own ones.
+
+    :param added: The columns of values, as numbers or strings, by the name of the header. A record
+        doesn't get a header whose value is null.
+    """
+    count = len(headers)
     given = headers.flatten()
-    has = [text.is_valid().to_pylist() for text in texts.values()]
+    columns = [
+        pa.StructArray.from_arrays(
+            [pa.array([name] * count, pa.string()), values.cast(pa.string()).cast(pa.binary())],
+            fields=list(_HEADERS_TYPE.value_type),
+        )
+        for name, values in added.items()
+    ]
+    is_there = [values.is_valid().to_pylist() for values in added.values()]
     places: list[int] = []
     offsets = [0]
     first = 0
     for row, length in enumerate(pc.list_value_length(headers).to_pylist()):
-        places += range(first, first + (length or 0))
-        first += length or 0
-        places += [len(given) + count * at + row for at, valid in enumerate(has) if valid[row]]
+        last = first + (length or 0)
+        places += range(first, last)
+        places += [
+            len(given) + count * number + row for number, valid in enumerate(is_there) if valid[row]
+        ]
         offsets.append(len(places))
-    values = pa.concat_arrays([given, *own]).take(pa.array(places, pa.int64()))
-    made = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
-    columns = [letters.column("key"), letters.column("value"), made, letters.column("timestamp")]
-    return pa.RecordBatch.from_arrays(columns, names=["key", "value", "headers", "timestamp"])
+        first = last
+    made = pa.concat_arrays([given, *columns]).take(pa.array(places, pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)
