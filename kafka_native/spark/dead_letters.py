@@ -12,7 +12,7 @@ import os
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -77,6 +77,9 @@ HEADERS: Final[Mapping[str, str]] = {
 }
 """The headers of a dead-letter topic by column. Kafka Connect's names where it has the header."""
 
+_ROWS_MAX: Final = 10_000
+_BYTES_MAX: Final = 4 << 20
+"""Dead letters that are written at once."""
 _STAGES: Final = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
 """Kafka Connect's names of the fields."""
 
@@ -89,31 +92,77 @@ _REASON: Final = (
 
 
 class DeadLetterWriter(ABC):
-    """Writes the dead letters of one range. The range is read again if its task is repeated."""
+    """Writes the dead letters of one range. The range is read again if its task is repeated.
+
+    Dead letters are collected, because each conversion and each write has a cost of its own.
+    """
 
     def __init__(self, range_: OffsetRange) -> None:
         """Open nothing yet."""
         self._range = range_
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
         self.rows = 0
         """The number of dead letters so far."""
 
-    def write(self, batch: pa.RecordBatch, field: str, decoded: Mapping[str, object]) -> None:
-        """Add records that don't decode. The arguments are those of `letters_of`.
+    def write(
+        self, batch: pa.RecordBatch, rows: pa.Array, field: str, decoded: Collection[str]
+    ) -> None:
+        """Add records that don't decode.
+
+        :param batch: Records, as `Consumer.consume_arrow` returns them.
+        :param rows: The indices of those that don't decode.
+        :param field: ``key`` or ``value``: which of them doesn't decode.
+        :param decoded: The decoded fields. The batch has their bytes in further columns.
+        """
+        sources = {
+            "offset": "offset",
+            "timestamp": "timestamp",
+            "timestamp_type": "timestamp_type",
+            "key": "key_bytes" if "key" in decoded else "key",
+            "value": "value_bytes" if "value" in decoded else "value",
+            "headers": "headers",
+            "reason": f"{field}_error",
+        }
+        places = [batch.schema.get_field_index(name) for name in sources.values()]
+        columns = [batch.column(place).take(rows) for place in places]
+        columns.append(pa.array([field] * len(rows), pa.string()))
+        taken = pa.RecordBatch.from_arrays(columns, names=[*sources, "field"])
+        self._pending.append(taken)
+        self._pending_rows += taken.num_rows
+        self._pending_bytes += taken.nbytes
+        self.rows += taken.num_rows
+
+    def end_batch(self) -> None:
+        """Note that later records have larger offsets. Many dead letters are written now.
 
         :raises DeadLetterError: The target doesn't take them.
         """
-        self._write(letters_of(batch, self._range, field, decoded))
-        self.rows += batch.num_rows
+        if self._pending_rows >= _ROWS_MAX or self._pending_bytes >= _BYTES_MAX:
+            self._write_pending()
 
-    @abstractmethod
-    def _write(self, letters: pa.RecordBatch) -> None: ...
-
-    @abstractmethod
     def commit(self) -> None:
         """End the range: store all dead letters.
 
         :raises DeadLetterError: The target doesn't take them.
         """
+        if self._pending:
+            self._write_pending()
+        self._end()
+
+    def _write_pending(self) -> None:
+        for batch in pa.Table.from_batches(self._pending).combine_chunks().to_batches():
+            self._write(letters_of(batch, self._range))
+        self._pending.clear()
+        self._pending_rows = self._pending_bytes = 0
+
+    @abstractmethod
+    def _write(self, letters: pa.RecordBatch) -> None:
+        """Write dead letters with `SCHEMA`."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the range."""
 
     @abstractmethod
     def abort(self) -> None:
@@ -134,29 +183,18 @@ def open_writer(target: DeadLetterTarget, range_: OffsetRange) -> Iterator[DeadL
         writer.abort()
 
 
-def letters_of(
-    batch: pa.RecordBatch, range_: OffsetRange, field: str, decoded: Mapping[str, object]
-) -> pa.RecordBatch:
-    """Make dead letters of records that don't decode.
+def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
+    """Make dead letters with `SCHEMA`, in the order of their offsets.
 
-    :param batch: The records, as `Consumer.consume_arrow` returns them.
-    :param field: ``key`` or ``value``: which of them doesn't decode.
-    :param decoded: The decoded fields. The batch has their bytes in further columns.
+    :param batch: The columns that `DeadLetterWriter.write` collects.
     """
-
-    def column(name: str) -> pa.Array:
-        return batch.column(batch.schema.get_field_index(name))
-
+    # Of a batch, records with a bad value come before those with a bad key only.
+    batch = batch.sort_by("offset")
     count = batch.num_rows
-    parts = pc.extract_regex(column(f"{field}_error"), _REASON)
-    columns: dict[str, pa.Array] = {
-        name: column(name) for name in ("offset", "timestamp", "timestamp_type", "headers")
-    }
-    for name in ("key", "value"):
-        columns[name] = column(f"{name}_bytes" if name in decoded else name)
+    parts = pc.extract_regex(batch.column("reason"), _REASON)
+    columns = {name: batch.column(name) for name in batch.schema.names}
     columns["topic"] = pa.array([range_.topic] * count, pa.string())
     columns["partition"] = pa.array([range_.partition] * count, pa.int32())
-    columns["field"] = pa.array([field] * count, pa.string())
     columns["error"] = parts.field("error")
     for name in ("schema_id", "schema_guid", "path", "position"):
         text = parts.field(name)
@@ -200,7 +238,7 @@ class _FolderWriter(DeadLetterWriter):
             )
         self._writer.write_batch(letters)
 
-    def commit(self) -> None:
+    def _end(self) -> None:
         if self._writer is None:
             if self._folder.exists(self._name):  # of an earlier attempt, when records didn't decode
                 self._folder.delete(self._name)
@@ -263,7 +301,7 @@ class _TopicWriter(DeadLetterWriter):
         self._producer.poll(0)
         self._check()
 
-    def commit(self) -> None:
+    def _end(self) -> None:
         if self._producer is None:
             return
         deadline = time.monotonic() + self._limit_s

@@ -534,6 +534,9 @@ class _TypedRowReader(_RowReader):
             self._kept_bytes = "all_bytes"  # one of the two may decode
         elif has_letters or decoded.keeps_bytes(options.columns):
             self._kept_bytes = "bytes"
+        # The columns of the frame. Those about bad records aren't filtered.
+        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in plain), *fields]
+        self._last_field = fields[-1]
         self._dropped = 0
         self.first_reason = ""
         """Why the first record doesn't decode; empty: all of them decode."""
@@ -564,6 +567,8 @@ class _TypedRowReader(_RowReader):
         if self._decoded.options.mode != "PERMISSIVE":
             for field in self._codecs:
                 batch = self._without_errors(batch, field)
+            if self.dead_letters is not None:
+                self.dead_letters.end_batch()
         arrays: list[pa.Array] = []
         for name in self._options.columns:
             error = self._decoded.options.error_columns.get(name)
@@ -584,23 +589,32 @@ class _TypedRowReader(_RowReader):
         count = len(reasons) - reasons.null_count
         if not count:
             return batch
-        first = pc.index(pc.is_valid(reasons), True).as_py()
-        offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
-        reason = (
-            f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
-            f"its {field} doesn't decode: {reasons[first].as_py()}"
-        )
+        is_bad = pc.is_valid(reasons)
+        if not self.first_reason:
+            self.first_reason = self._first_reason(batch, field, reasons, is_bad)
         if self._decoded.options.mode == "FAILFAST":
             raise MalformedRecordError(
-                f"{reason}. Write mode=PERMISSIVE for a null and a column with the record, or "
-                "mode=DROPMALFORMED to leave such records out"
+                f"{self.first_reason}. Write mode=PERMISSIVE for a null and a column with the "
+                "record, or mode=DROPMALFORMED to leave such records out"
             )
-        self.first_reason = self.first_reason or reason
         if self.dead_letters is None:
             self._dropped += count
         else:
-            self.dead_letters.write(batch.filter(pc.is_valid(reasons)), field, self._codecs)
-        return batch.filter(pc.is_null(reasons))
+            self.dead_letters.write(batch, pc.indices_nonzero(is_bad), field, self._codecs)
+        if field == self._last_field:
+            batch = batch.select(self._good_columns)
+        return batch.filter(pc.invert(is_bad))
+
+    def _first_reason(
+        self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array
+    ) -> str:
+        """A text about the first record that doesn't decode."""
+        first = pc.index(is_bad, True).as_py()
+        offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
+        return (
+            f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
+            f"its {field} doesn't decode: {reasons[first].as_py()}"
+        )
 
 
 def _row_reader(

@@ -17,7 +17,7 @@ from kafka_native import Consumer, Producer, TopicPartition
 from kafka_native.codecs import AvroEncoder
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
-from kafka_native.spark import range_reader
+from kafka_native.spark import dead_letters, range_reader
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name
 from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.kept_state import KeptState, RangeCounts
@@ -233,7 +233,10 @@ def test_the_file_of_a_killed_attempt_is_removed(orders: Orders, tmp_path: Path)
     assert len(letters_in(tmp_path)) == 3
 
 
-def test_a_range_that_isnt_read_to_its_end_leaves_no_file(orders: Orders, tmp_path: Path) -> None:
+def test_a_range_that_isnt_read_to_its_end_leaves_no_file(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_ROWS_MAX", 1)  # each one is written by itself
     fill(orders)
     batches = range_reader.read_rows(orders.options(tmp_path, batchRows="2"), orders.range())
     assert [row["offset"] for row in next(batches).to_pylist()] == [0]
@@ -241,6 +244,21 @@ def test_a_range_that_isnt_read_to_its_end_leaves_no_file(orders: Orders, tmp_pa
     batches.close()
     assert not list(tmp_path.glob("*.parquet"))
     assert not list((tmp_path / UNFINISHED).iterdir())
+
+
+@pytest.mark.parametrize("rows_max", [1, 2, 100])
+def test_dead_letters_are_written_in_parts(
+    orders: Orders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_max: int
+) -> None:
+    monkeypatch.setattr(dead_letters, "_ROWS_MAX", rows_max)
+    for number in range(3):
+        orders.produce(orders.value(number), b"bad key")
+        orders.produce(b"bad value", orders.key("b"))
+    assert read(orders.options(tmp_path, key_format="avro"), orders.range()) == []
+    [path] = tmp_path.glob("*.parquet")
+    found = pq.read_table(path)
+    assert found["offset"].to_pylist() == [0, 1, 2, 3, 4, 5]
+    assert found["field"].to_pylist() == ["key", "value"] * 3
 
 
 def test_keys_and_values_are_kept_when_the_other_one_is_bad(orders: Orders, tmp_path: Path) -> None:
