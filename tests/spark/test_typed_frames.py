@@ -19,6 +19,7 @@ from kafka_native._native import codec_core
 from kafka_native.codecs import AvroEncoder
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
+from kafka_native.spark import by_partition
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.streams import started
@@ -240,6 +241,31 @@ def test_frames_and_streams_write_typed_columns(
         frame.selectExpr("*", "1 extra").write.format("kafka_native").options(**options).mode(
             "append"
         ).save()
+
+
+def test_a_stream_of_structs_without_keys_is_written_exactly_once(
+    kafka: Kafka, registry: MockSchemaRegistry, tmp_path: Path
+) -> None:
+    topic, copy = kafka.topic(2), kafka.topic(3)
+    records = encoded(registry, topic, FLAT, flat_rows(60))
+    kafka.produce(topic, ({"value": each, "partition": n % 2} for n, each in enumerate(records)))
+    stream = kafka.read_stream(topic, **avro_options(registry), startingOffsets="earliest").load()
+    frame = by_partition(stream.select("value"), 3)
+    options = {
+        **avro_options(registry),
+        "kafka.bootstrap.servers": kafka.bootstrap,
+        "kafka.transactional.id": f"typed-{copy}",
+        "topic": copy,
+        "checkpointLocation": str(tmp_path),
+    }
+    writer = frame.writeStream.format("kafka_native").options(**options)
+    query = started(lambda: writer.trigger(availableNow=True).start())
+    assert query.awaitTermination(WAIT_S), query.status
+    assert query.exception() is None
+    committed = {"kafka.isolation.level": "read_committed"}
+    copied = kafka.read(copy, **avro_options(registry), **committed).load()
+    assert sorted(row.id for row in copied.select("value.id").collect()) == list(range(60))
+    assert {row.partition for row in copied.select("partition").collect()} == {0, 1, 2}
 
 
 # --- Spark's own connector and functions ---
