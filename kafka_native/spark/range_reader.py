@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
@@ -535,7 +536,8 @@ class _TypedRowReader(_RowReader):
         elif has_letters or decoded.keeps_bytes(options.columns):
             self._kept_bytes = "bytes"
         # The columns of the frame. Those about bad records aren't filtered.
-        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in plain), *fields]
+        good = dict.fromkeys([*plain, "offset"])
+        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in good), *fields]
         self._last_field = fields[-1]
         self._dropped = 0
         self.first_reason = ""
@@ -567,8 +569,17 @@ class _TypedRowReader(_RowReader):
         if self._decoded.options.mode != "PERMISSIVE":
             for field in self._codecs:
                 batch = self._without_errors(batch, field)
-            if self.dead_letters is not None:
-                self.dead_letters.end_batch()
+        if self.dead_letters is None:
+            return self._conformed(batch)
+        try:
+            return self._conformed(batch)
+        except pa.ArrowInvalid as error:
+            return self._conformed(self._without_unfit(batch, self.dead_letters, error))
+        finally:
+            self.dead_letters.end_batch()
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the frame. A value that Spark's type can't have is pa.ArrowInvalid."""
         arrays: list[pa.Array] = []
         for name in self._options.columns:
             error = self._decoded.options.error_columns.get(name)
@@ -604,6 +615,46 @@ class _TypedRowReader(_RowReader):
         if field == self._last_field:
             batch = batch.select(self._good_columns)
         return batch.filter(pc.invert(is_bad))
+
+    def _without_unfit(
+        self, batch: pa.RecordBatch, letters: DeadLetterWriter, error: pa.ArrowInvalid
+    ) -> pa.RecordBatch:
+        """Leave out records with a value that Spark's type can't have. They are rare.
+
+        So their bytes aren't kept, and another consumer reads them again.
+        """
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        unfit = {
+            offsets[row].as_py(): (field, reason) for row, field, reason in self._unfit(batch, 0)
+        }
+        if not unfit:
+            raise error
+        place = f"{self._range.topic} [{self._range.partition}]"
+        first, (field, reason) = next(iter(unfit.items()))
+        text = f"{place} at offset {first}: its {field} doesn't fit: {reason}"
+        self.first_reason = self.first_reason or text
+        again = replace(self._range, start=first, end=max(unfit) + 1)
+        wanted = ("offset", "timestamp", "timestampType", "key", "value", "headers")
+        for raw in read_range(self._options, again, wanted):
+            for row, offset in enumerate(raw.column("offset").to_pylist()):
+                if offset in unfit:
+                    letters.write_unfit(raw.slice(row, 1), *unfit[offset])
+        return batch.filter(pc.invert(pc.is_in(offsets, pa.array(list(unfit), pa.int64()))))
+
+    def _unfit(self, batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, str, str]]:
+        """Yield the row of each record that doesn't fit, ``key`` or ``value``, and the reason."""
+        for name in self._codecs:
+            column = batch.column(batch.schema.get_field_index(name))
+            try:
+                conform(column, self._decoded.column(name).arrow)
+            except pa.ArrowInvalid as error:
+                if batch.num_rows == 1:
+                    yield first, name, str(error)
+                    return
+                half = batch.num_rows // 2
+                yield from self._unfit(batch.slice(0, half), first)
+                yield from self._unfit(batch.slice(half), first + half)
+                return
 
     def _first_reason(
         self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array

@@ -92,17 +92,21 @@ class Orders:
             assert producer.flush(WAIT_S) == 0
         self.count += 1
 
-    def options(self, target: str | Path, **more: str) -> SourceOptions:
-        """Return the options of a source. An option's name has underscores in place of dots."""
+    def options(self, target: str | Path, **more: str | None) -> SourceOptions:
+        """Return the options of a source. An option's name has underscores in place of dots.
+
+        None removes an option.
+        """
+        chosen = {
+            "value.format": "avro",
+            "schema.registry.url": self.registry.url,
+            "deadLetters": target,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
         options = source_options(
             self.cluster.bootstrap_servers,
             self.topic,
-            **{
-                "value.format": "avro",
-                "schema.registry.url": self.registry.url,
-                "deadLetters": target,
-                **{name.replace("_", "."): value for name, value in more.items()},
-            },
+            **{name: value for name, value in chosen.items() if value is not None},
         )
         parsed = SourceOptions.parse(options)
         assert parsed.typed is not None
@@ -278,6 +282,34 @@ def test_keys_and_values_are_kept_when_the_other_one_is_bad(orders: Orders, tmp_
     only_keys = orders.options(tmp_path / "keys", key_format="avro", columns="key,offset")
     assert [row["offset"] for row in read(only_keys, orders.range())] == [0, 2, 4]
     assert [row["value"] for row in letters_in(tmp_path / "keys")] == [orders.value(1), b"both"]
+
+
+def test_values_that_spark_cant_have_are_dead_letters(orders: Orders, tmp_path: Path) -> None:
+    """The year 300,000 is a valid timestamp-millis, but not one of Spark's timestamps."""
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    encoder = AvroEncoder({"type": "record", "name": "At", "fields": [{"name": "at", "type": at}]})
+    too_late = 1 << 62
+    stamps = [1000, too_late, 3000, 4000, too_late, 6000]
+    rows = pa.table({"at": pa.array(stamps, pa.timestamp("ms", "UTC"))})
+    values = pa.chunked_array(encoder.encode(rows)).to_pylist()
+    for value in [*values, b"", values[0]]:
+        orders.produce(value, headers=[("a", b"1")])
+    schema = json.dumps({"type": "record", "name": "At", "fields": [{"name": "at", "type": at}]})
+    options = orders.options(
+        tmp_path, value_schema=schema, schema_registry_url=None, columns="value"
+    )
+    rows = read(options, orders.range())
+    assert [row["value"]["at"].timestamp() for row in rows] == [1, 3, 4, 6, 1]
+    letters = letters_in(tmp_path)
+    assert [row["offset"] for row in letters] == [1, 4, 6]
+    assert [(row["key"], row["value"], row["field"]) for row in letters[:2]] == [
+        (b"k", values[1], "value"),
+        (b"k", values[4], "value"),
+    ]
+    assert letters[0]["headers"] == [{"key": "a", "value": b"1"}]
+    assert int(letters[1]["timestamp"].timestamp() * 1000) == FIRST_MS + 4000
+    assert "timestamp" in letters[0]["error"]
+    assert pq.read_table(next(tmp_path.glob("*.parquet")))["offset"].to_pylist() == [1, 4, 6]
 
 
 def test_a_topic_has_the_records_with_their_context(orders: Orders) -> None:
