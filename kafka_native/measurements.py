@@ -256,7 +256,10 @@ _STREAM = [
         rows="Rows of all sources",
         offsets="Offsets of Kafka sources, without those of the first micro-batch",
         skipped_offsets="Offsets that were deleted before the query could read them",
+        retries="Attempts of tasks that have failed",
+        malformed="Records that don't decode and have left the frame",
     ),
+    *_specs("stream", COUNTER, BYTES, bytes="Bytes of rows in Arrow columns"),
     *_specs("stream", COUNTER, SECONDS, busy="Time in triggers"),
     *(
         Spec("stream", f"{name}_offsets_behind_latest", GAUGE, NUMBER, text, labels=("source",))

@@ -75,6 +75,7 @@ SOURCE_NAMES: Final = (
     "columns",
     "rows",
     "batchRows",
+    "taskReports",
     "checkpointLocation",
     "pushFilters",
     *NAMES,
@@ -196,6 +197,8 @@ class SourceOptions:
     """The decoded columns, when the driver has found the schemas (`with_columns`)."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
+    task_reports: bool = False
+    """Whether tasks show what they have read, and write it beside the checkpoint."""
     push_filters: bool = False
     """Whether a batch query's filters reduce the offsets to read."""
     checkpoint: str = ""
@@ -255,6 +258,7 @@ class SourceOptions:
             rows=rows,
             typed=typed,
             batch_rows=parser.integer("batchRows", 0, 0),
+            task_reports=parser.flag("taskReports", False),
             push_filters=parser.flag("pushFilters", False),
             checkpoint=given.get("checkpointlocation", "").strip(),
             given=given,

@@ -30,6 +30,7 @@ from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.task_reports import TaskReport, reports_of
 
 __all__ = ["BatchProgress", "ProgressListener", "SourceLag"]
 
@@ -90,6 +91,23 @@ class BatchProgress:
     """The lag of each Kafka source. A source whose lag is unknown is left out."""
     skipped: tuple[SkippedOffsets, ...] = ()
     """The offsets that the query has skipped since its previous progress."""
+    tasks: tuple[TaskReport, ...] = ()
+    """What the tasks have read, if the source has the option ``taskReports``."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the tasks' rows in Arrow columns."""
+        return sum(each.bytes for each in self.tasks)
+
+    @property
+    def retries(self) -> int:
+        """The number of attempts of the tasks that have failed."""
+        return sum(each.attempt for each in self.tasks)
+
+    @property
+    def malformed(self) -> int:
+        """The number of records that don't decode and have left the frame."""
+        return sum(each.malformed for each in self.tasks)
 
     @property
     def skipped_offsets(self) -> int:
@@ -105,6 +123,10 @@ class BatchProgress:
             f"{lag.partitions} partitions)"
             for lag in self.lags
         ]
+        if self.tasks:
+            parts.append(f"{self.bytes} bytes, {self.retries} retries")
+        if self.malformed:
+            parts.append(f"{self.malformed} records that don't decode")
         if self.skipped:
             parts.append(f"{self.skipped_offsets} offsets skipped")
         return f"{self.name}, batch {self.batch_id}: {', '.join(parts)}"
@@ -132,10 +154,12 @@ class ProgressListener(StreamingQueryListener):
         """Read nothing yet.
 
         :param checkpoints: The checkpoints of queries whose sources have the option
-            ``checkpointLocation``. The listener reads there which offsets were skipped.
+            ``checkpointLocation``. The listener reads there which offsets were skipped, and the
+            reports of the tasks.
         :param options: The options of a source. The listener then asks its cluster for the ends of
             the partitions after each micro-batch. Otherwise they are those that Spark reports,
-            from the start of the trigger. PySpark 4.0 and 4.1 don't report them.
+            from the start of the trigger. With PySpark 4.0 and 4.1 these are the ends of the
+            micro-batch, so the lag would be 0.
         :param on_progress: Called with the progress of each micro-batch, on Spark's thread. Its
             exceptions are logged.
         :raises OptionError: An option is invalid.
@@ -216,6 +240,7 @@ class ProgressListener(StreamingQueryListener):
             progress["durationMs"].get("triggerExecution", 0) / 1000,
             tuple(lags),
             tuple(totals.new_skipped()),
+            tuple(totals.tasks(progress["batchId"])),
         )
         with self._lock:
             totals.add(made)
@@ -268,15 +293,25 @@ class _Totals:
             logger.warning("the skipped offsets of %s can't be read: %s", self.name, error)
             return []
 
+    def tasks(self, batch_id: int) -> list[TaskReport]:
+        """The reports of a micro-batch's tasks."""
+        try:
+            return [] if self.state is None else list(reports_of(self.state, batch_id))
+        except (OSError, PipelineError) as error:
+            logger.warning("the reports of %s can't be read: %s", self.name, error)
+            return []
+
     def add(self, progress: BatchProgress) -> None:
         self.last = progress
-        added = {
+        added: dict[str, float] = {
             "batches": 1,
             "rows": progress.rows,
             "offsets": progress.offsets,
             "skipped_offsets": progress.skipped_offsets,
             "busy_seconds": progress.seconds,
         }
+        if progress.tasks:
+            added |= {name: getattr(progress, name) for name in ("bytes", "retries", "malformed")}
         for name, value in added.items():
             self.sums[name] = self.sums.get(name, 0) + value
 

@@ -22,8 +22,16 @@ from pyspark.sql.streaming.listener import (
 from kafka_native.mock import MockCluster
 from kafka_native.opentelemetry import observe_streams
 from kafka_native.prometheus import StreamCollector
-from kafka_native.spark import BatchProgress, ProgressListener, SkippedOffsets, SourceLag
+from kafka_native.spark import (
+    BatchProgress,
+    ProgressListener,
+    SkippedOffsets,
+    SourceLag,
+    TaskReport,
+)
 from kafka_native.spark.kept_state import KeptState
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.task_reports import send
 from tests.spark.streams import completed, wait_for
 from tests.spark.support import Kafka, source_options
 
@@ -196,6 +204,28 @@ def test_damaged_file_does_not_end_the_reports(
     assert "the skipped offsets of o can't be read" in caplog.text
 
 
+def test_reports_of_the_tasks_are_added_up(tmp_path: Path) -> None:
+    begin(tmp_path)
+    options = SourceOptions.parse(
+        source_options("nowhere:9092", "a", taskReports="true", checkpointLocation=tmp_path)
+    )
+    for partition, batch in ((0, 3), (1, 3), (0, 4)):
+        place = "a", partition, 0, 5
+        send(TaskReport(*place, 4, 100, 1, 0.5, partition, batch_id=batch), options)
+    found: list[BatchProgress] = []
+    listener = ProgressListener(checkpoints=[tmp_path], on_progress=found.append)
+    for batch in (3, 4, 5):
+        listener.onQueryProgress(event(source(None, {"a": {"0": 5}}, None), batch=batch))
+    assert [(each.bytes, each.retries, each.malformed) for each in found] == [
+        (200, 1, 2),
+        (100, 0, 1),
+        (0, 0, 0),
+    ]
+    assert str(found[0]).endswith("200 bytes, 1 retries, 2 records that don't decode")
+    sums = {name: values(listener)[f"stream_{name}"] for name in ("bytes", "retries", "malformed")}
+    assert sums == {"bytes": 300, "retries": 1, "malformed": 3}
+
+
 # --- where it goes ---
 
 
@@ -272,12 +302,14 @@ def test_running_query_reports_its_lag(kafka: Kafka, tmp_path: Path) -> None:
     kafka.fill(topic, 60, partition=0)
     kafka.fill(topic, 20, partition=1)
     found: list[BatchProgress] = []
-    listener = ProgressListener(on_progress=found.append)
+    checkpoint = str(tmp_path / "checkpoint")
+    listener = ProgressListener(checkpoints=[checkpoint], on_progress=found.append)
     kafka.spark.streams.addListener(listener)
     try:
-        frame = kafka.read_stream(topic, startingOffsets="earliest", maxOffsetsPerTrigger=40)
+        options: dict[str, Any] = {"maxOffsetsPerTrigger": 40, "checkpointLocation": checkpoint}
+        options |= {"startingOffsets": "earliest", "taskReports": "true"}
+        frame = kafka.read_stream(topic, **options)
         writer = frame.load().writeStream.format("noop").trigger(availableNow=True)
-        checkpoint = str(tmp_path / "checkpoint")
         writer = writer.option("checkpointLocation", checkpoint).queryName("lagging")
         completed(writer.start)
         wait_for(lambda: sum(each.rows for each in found) == 80, "the progress", lambda: str(found))
@@ -297,3 +329,6 @@ def test_running_query_reports_its_lag(kafka: Kafka, tmp_path: Path) -> None:
         },
     ]
     assert {each.name for each in found} == {"lagging"}
+    tasks = [sorted((each.partition, each.rows) for each in one.tasks) for one in found if one.rows]
+    assert tasks == [[(0, 30), (1, 10)], [(0, 30), (1, 10)]]
+    assert min(each.bytes for each in found if each.rows) > 0
