@@ -123,8 +123,17 @@ class KeptState:
 
     def skipped(self) -> list[SkippedOffsets]:
         """All recorded skipped offsets, sorted by topic, partition and offset."""
+        return self.new_skipped(set())
+
+    def new_skipped(self, seen: set[str]) -> list[SkippedOffsets]:
+        """The recorded skipped offsets of further files, sorted as in `skipped`.
+
+        :param seen: The names of the files that don't count. The call adds the new ones.
+        """
         known = {each.name for each in fields(SkippedOffsets)}
-        contents = [self.read(name) for name in self.names(_SKIPPED)]
+        names = [name for name in self.names(_SKIPPED) if name not in seen]
+        contents = [self.read(name) for name in names]
+        seen.update(names)
         found = [
             SkippedOffsets(**{name: value for name, value in each.items() if name in known})
             for each in contents

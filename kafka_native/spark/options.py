@@ -76,6 +76,7 @@ SOURCE_NAMES: Final = (
     "columns",
     "rows",
     "batchRows",
+    "taskReports",
     "checkpointLocation",
     "pushFilters",
     "deadLetters",
@@ -204,6 +205,8 @@ class SourceOptions:
     """Where records go that don't decode; None: nowhere."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
+    task_reports: bool = False
+    """Whether tasks show what they have read, and write it beside the checkpoint."""
     push_filters: bool = False
     """Whether a batch query's filters reduce the offsets to read."""
     checkpoint: str = ""
@@ -266,6 +269,7 @@ class SourceOptions:
             typed=typed,
             dead_letters=dead_letters,
             batch_rows=parser.integer("batchRows", 0, 0),
+            task_reports=parser.flag("taskReports", False),
             push_filters=parser.flag("pushFilters", False),
             checkpoint=given.get("checkpointlocation", "").strip(),
             given=given,

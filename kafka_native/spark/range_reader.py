@@ -24,7 +24,7 @@ from kafka_native.internal import (
     take_batches,
     topic_id,
 )
-from kafka_native.spark import typed_columns
+from kafka_native.spark import task_reports, typed_columns
 from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
 from kafka_native.spark.column_types import conform
 from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
@@ -33,6 +33,7 @@ from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, GONE_ERRORS, LATEST
 from kafka_native.spark.options import DeadLetterTarget, SourceOptions
 from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.task_reports import TaskReport, attempt_and_batch
 from kafka_native.spark.typed_columns import TypedColumns, codecs_of
 
 if TYPE_CHECKING:
@@ -466,9 +467,27 @@ class _RowReader(_PositionReader[ArrowBatch]):
         self._rows = min(_FIRST_ROWS, self._rows_max)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        started = time.monotonic()
+        records = rows = size = 0
         for before, taken in self.steps():
-            if taken.num_rows and (found := self._cut(pa.record_batch(taken), before)).num_rows:
+            if not taken.num_rows:
+                continue
+            batch = self._in_range(pa.record_batch(taken), before)
+            found = self._spark_batch(batch)
+            records += batch.num_rows
+            if found.num_rows:
+                rows += found.num_rows
+                size += found.nbytes
                 yield found
+        self._report(rows, size, records - rows, time.monotonic() - started)
+
+    def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
+        attempt, batch_id = attempt_and_batch()
+        place = *self._range.key, self._range.start, self._range.end
+        report = TaskReport(
+            *place, rows, size, malformed, seconds, attempt, self._range.split, batch_id
+        )
+        task_reports.send(report, self._options)
 
     def _fetch(self) -> ArrowBatch:
         # Not more than the range needs: the call waits for this number, or for the partition's end.
@@ -491,13 +510,13 @@ class _RowReader(_PositionReader[ArrowBatch]):
     def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:
         return ((end.topic, end.partition, end.offset) for end in taken.ends)
 
-    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows of the range, with the columns of the source."""
+    def _in_range(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The records of the range, from an offset on."""
         offsets = batch.column(batch.schema.get_field_index("offset"))
         if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
             wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
             batch = batch.filter(wanted)
-        return self._spark_batch(batch)
+        return batch
 
     def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of the source."""

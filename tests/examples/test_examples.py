@@ -303,6 +303,11 @@ OUTPUT = {
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
         "object: Payment(id=3, amount=1.5)",
     ],
+    "spark_progress.py": [
+        "400 rows, 600 offsets behind",
+        "200 rows, 0 offsets behind",
+        'kafka_native_stream_rows_total{query="clicks"} 1000.0',
+    ],
     "spark_typed.py": [
         "value: struct<sensor:string,degrees:int>",
         "sensor 0: 39",
