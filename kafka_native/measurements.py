@@ -1,5 +1,7 @@
 """A client's statistics as single measurements with labels, for Prometheus and OpenTelemetry.
 
+Spark's streams have measurements of their own (`STREAM_SPECS`).
+
 Each numeric field of `kafka_native.statistics` has its own name here, ``<level>_<field>``. Times
 are in seconds, and their names end in ``_seconds``. Unknown values and windows without values are
 left out.
@@ -7,8 +9,8 @@ left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
 
 from kafka_native.statistics import (
     BrokerMetrics,
@@ -20,7 +22,7 @@ from kafka_native.statistics import (
     Window,
 )
 
-__all__ = ["SPECS", "Measurement", "Spec", "measurements"]
+__all__ = ["SPECS", "STREAM_SPECS", "Measured", "Measurement", "Spec", "measurements"]
 
 Metrics: TypeAlias = (
     ClientMetrics | ConsumerMetrics | GroupMetrics | BrokerMetrics | TopicMetrics | PartitionMetrics
@@ -72,6 +74,7 @@ LABELS: dict[str, tuple[str, ...]] = {
     "broker": ("client", "broker"),
     "topic": ("client", "topic"),
     "partition": ("client", "topic", "partition"),
+    "stream": ("query",),
 }
 """The labels of each level."""
 
@@ -242,7 +245,40 @@ _ALL = [
     ),
 ]
 SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _ALL}
-"""Every specification by its name."""
+"""Every specification of clients by its name."""
+
+_STREAM = [
+    *_specs(
+        "stream",
+        COUNTER,
+        NUMBER,
+        batches="Micro-batches, and triggers without new records that Spark reported",
+        rows="Rows of all sources",
+        offsets="Offsets of Kafka sources, without those of the first micro-batch",
+        skipped_offsets="Offsets that were deleted before the query could read them",
+        retries="Attempts of tasks that have failed",
+        malformed="Records that don't decode and have left the frame",
+    ),
+    *_specs("stream", COUNTER, BYTES, bytes="Bytes of rows in Arrow columns"),
+    *_specs("stream", COUNTER, SECONDS, busy="Time in triggers"),
+    *(
+        Spec("stream", f"{name}_offsets_behind_latest", GAUGE, NUMBER, text, labels=("source",))
+        for name, text in (
+            ("min", "The smallest lag of a partition at the last micro-batch"),
+            ("max", "The largest lag of a partition at the last micro-batch"),
+            ("avg", "The average lag of the partitions at the last micro-batch"),
+        )
+    ),
+]
+STREAM_SPECS: Mapping[str, Spec] = {spec.name: spec for spec in _STREAM}
+"""The specifications of Spark's streams by their names."""
+
+
+class Measured(Protocol):
+    """An object with measurements, such as `kafka_native.spark.ProgressListener`."""
+
+    def measurements(self) -> Iterable[Measurement]:
+        """The current measurements. Exporters call it on their own threads."""
 
 
 def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator[Measurement]:

@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 try:
     from opentelemetry import metrics as otel_metrics
     from opentelemetry import propagate, trace
-    from opentelemetry.metrics import CallbackOptions, MeterProvider, Observation
+    from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation
     from opentelemetry.propagators.textmap import Getter, TextMapPropagator
     from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
 except ImportError as _missing:
@@ -40,10 +40,18 @@ from kafka_native._native.message import Message
 from kafka_native.client_core import Observed
 from kafka_native.errors import KafkaError
 from kafka_native.interceptors import ConsumerInterceptor, ProducerInterceptor, ProducerRecord
-from kafka_native.measurements import COUNTER, SPECS, Measurement, measurements
+from kafka_native.measurements import (
+    COUNTER,
+    SPECS,
+    STREAM_SPECS,
+    Measured,
+    Measurement,
+    Spec,
+    measurements,
+)
 from kafka_native.types import version
 
-__all__ = ["ConsumerTracing", "ProducerTracing", "observe", "process"]
+__all__ = ["ConsumerTracing", "ProducerTracing", "observe", "observe_streams", "process"]
 
 SCOPE = "kafka_native"
 LINKS_MAX = 128
@@ -294,18 +302,42 @@ def observe(
     observed = Observed(clients)
     snapshot = _Snapshot(observed, partitions, max_age_s)
     meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
-    for spec in SPECS.values():
+    _make_instruments(meter, SPECS.values(), snapshot.of)
+    return observed.add
+
+
+def observe_streams(listener: Measured, *, meter_provider: MeterProvider | None = None) -> None:
+    """Collect the figures of a Spark session's streams as observable counters and gauges.
+
+    Their names are ``kafka_native.stream_<figure>``. The attributes are the labels of
+    `kafka_native.prometheus.StreamCollector`.
+
+    :param listener: A `kafka_native.spark.ProgressListener`.
+    :param meter_provider: The default is the global one.
+    """
+    meter = otel_metrics.get_meter(SCOPE, version(), meter_provider=meter_provider)
+
+    def of(name: str) -> Iterable[Measurement]:
+        return (each for each in listener.measurements() if each.spec.name == name)
+
+    _make_instruments(meter, STREAM_SPECS.values(), of)
+
+
+def _make_instruments(
+    meter: Meter, specs: Iterable[Spec], of: Callable[[str], Iterable[Measurement]]
+) -> None:
+    """Make an instrument of each specification. ``of`` returns the measurements with a name."""
+    for spec in specs:
         make = (
             meter.create_observable_counter
             if spec.kind == COUNTER
             else meter.create_observable_gauge
         )
-        callback = partial(_observations, snapshot, spec.name)
+        callback = partial(_observations, of, spec.name)
         make(f"{SCOPE}.{spec.name}", callbacks=[callback], unit=spec.unit, description=spec.text)
-    return observed.add
 
 
 def _observations(
-    snapshot: _Snapshot, name: str, options: CallbackOptions
+    of: Callable[[str], Iterable[Measurement]], name: str, options: CallbackOptions
 ) -> Iterable[Observation]:
-    return [Observation(each.value, each.labels) for each in snapshot.of(name)]
+    return [Observation(each.value, each.labels) for each in of(name)]

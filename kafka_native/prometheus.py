@@ -1,4 +1,4 @@
-"""A collector for prometheus-client that exposes the statistics of clients.
+"""Collectors for prometheus-client: the statistics of clients, and of Spark's streams.
 
     from prometheus_client import REGISTRY, start_http_server
     from kafka_native.prometheus import ClientCollector
@@ -24,9 +24,9 @@ except ImportError as _missing:
     ) from None
 
 from kafka_native.client_core import Observed
-from kafka_native.measurements import COUNTER, LABELS, Spec, measurements
+from kafka_native.measurements import COUNTER, LABELS, Measured, Measurement, Spec, measurements
 
-__all__ = ["ClientCollector"]
+__all__ = ["ClientCollector", "StreamCollector"]
 
 PREFIX = "kafka_native_"
 
@@ -61,15 +61,48 @@ class ClientCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Return the metrics of all clients, each name once."""
-        families: dict[str, Metric] = {}
-        for metrics in self._observed.metrics():
-            for spec, labels, value in measurements(metrics, partitions=self._partitions):
-                family = families.get(spec.name)
-                if family is None:
-                    family = families[spec.name] = _family(spec)
-                name = f"{PREFIX}{spec.name}{'_total' if spec.kind == COUNTER else ''}"
-                family.add_sample(name, labels, value)
-        return families.values()
+        return _families(
+            each
+            for metrics in self._observed.metrics()
+            for each in measurements(metrics, partitions=self._partitions)
+        )
+
+
+class StreamCollector(Collector):
+    """Collects the figures of a Spark session's streams at each scrape.
+
+        listener = ProgressListener()
+        spark.streams.addListener(listener)
+        REGISTRY.register(StreamCollector(listener))
+
+    Names are ``kafka_native_stream_<figure>``, with ``_total`` for counters. The label ``query`` is
+    the query's name, or its id if it has none. The lags also have the label ``source``, the number
+    of the source in the query.
+    """
+
+    def __init__(self, listener: Measured) -> None:
+        """``listener``: a `kafka_native.spark.ProgressListener`."""
+        self._listener = listener
+
+    def describe(self) -> Iterable[Metric]:
+        """Return nothing, so that a registration doesn't collect metrics."""
+        return []
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metrics of the active queries, each name once."""
+        return _families(self._listener.measurements())
+
+
+def _families(found: Iterable[Measurement]) -> Iterable[Metric]:
+    """The families of measurements, each name once."""
+    families: dict[str, Metric] = {}
+    for spec, labels, value in found:
+        family = families.get(spec.name)
+        if family is None:
+            family = families[spec.name] = _family(spec)
+        name = f"{PREFIX}{spec.name}{'_total' if spec.kind == COUNTER else ''}"
+        family.add_sample(name, labels, value)
+    return families.values()
 
 
 def _family(spec: Spec) -> Metric:

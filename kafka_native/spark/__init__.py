@@ -23,10 +23,16 @@ from kafka_native.spark.datasource import KafkaNativeDataSource
 from kafka_native.spark.interpreter import worker_python
 from kafka_native.spark.kept_state import SkippedOffsets, skipped_offsets
 from kafka_native.spark.partitioning import by_partition
+from kafka_native.spark.progress import BatchProgress, ProgressListener, SourceLag
+from kafka_native.spark.task_reports import TaskReport
 
 __all__ = [
+    "BatchProgress",
     "KafkaNativeDataSource",
+    "ProgressListener",
     "SkippedOffsets",
+    "SourceLag",
+    "TaskReport",
     "by_partition",
     "skipped_offsets",
     "worker_python",

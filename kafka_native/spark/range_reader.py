@@ -8,7 +8,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,16 +24,20 @@ from kafka_native.internal import (
     take_batches,
     topic_id,
 )
-from kafka_native.spark import typed_columns
+from kafka_native.spark import task_reports, typed_columns
 from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
 from kafka_native.spark.column_types import conform
 from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
 from kafka_native.spark.errors import DataLossError, MalformedRecordError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, GONE_ERRORS, LATEST
-from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.options import DeadLetterTarget, SourceOptions
 from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.task_reports import TaskReport, attempt_and_batch
 from kafka_native.spark.typed_columns import TypedColumns, codecs_of
+
+if TYPE_CHECKING:
+    from kafka_native.spark.dead_letters import DeadLetterWriter
 
 BATCH_ROWS: Final = 10_000
 """The largest number of rows in a batch, unless ``batchRows`` is set."""
@@ -79,6 +84,8 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
+OnCounts = Callable[[int, int], object]
+"""Called at the end of a range: the numbers of rows and of dead letters."""
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
 
@@ -118,14 +125,18 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def read_rows(
-    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+    options: SourceOptions,
+    range_: OffsetRange,
+    on_skip: OnSkip = lambda start, end, reason: None,
+    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
 
     :param on_skip: See `read_range`.
+    :param on_counts: See `read_range`.
     """
     if options.rows == "records":
-        yield from read_range(options, range_, on_skip=on_skip)
+        yield from read_range(options, range_, on_skip=on_skip, on_counts=on_counts)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -140,6 +151,7 @@ def read_range(
     range_: OffsetRange,
     columns: Sequence[str] | None = None,
     on_skip: OnSkip = lambda start, end, reason: None,
+    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of one range in order, as Arrow batches.
 
@@ -152,7 +164,9 @@ def read_range(
     :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
+    :param on_counts: Called at the end, when the dead letters are stored (``deadLetters``).
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
+    :raises DeadLetterError: The dead letters can't be stored.
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
     :raises MalformedRecordError: A record doesn't decode (``mode=FAILFAST``).
     :raises SchemaLookupError: The schema registry doesn't answer.
@@ -164,10 +178,39 @@ def read_range(
         on_skip(range_.start, range_.end, range_.lost)
         return
     with _consumers.borrowed(options.consumer) as consumer:
+        reader = _row_reader(consumer, options, range_, columns, on_skip)
         try:
-            yield from _row_reader(consumer, options, range_, columns, on_skip)
+            if isinstance(reader, _TypedRowReader) and options.dead_letters is not None:
+                yield from _with_dead_letters(reader, options.dead_letters, range_, on_counts)
+            else:
+                yield from reader
         except GeneratorExit:
             return  # Spark needs no more rows, for example with LIMIT: keep the consumer
+
+
+def _with_dead_letters(
+    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange, on_counts: OnCounts
+) -> Iterator[pa.RecordBatch]:
+    """Read a range, and store its dead letters at the end."""
+    from kafka_native.spark.dead_letters import open_writer  # it imports pyarrow.fs
+
+    rows = 0
+    with open_writer(target, range_) as writer:
+        reader.dead_letters = writer
+        for batch in reader:
+            rows += batch.num_rows
+            yield batch
+        writer.commit()
+    on_counts(rows, writer.rows)
+    if writer.rows:
+        logger.warning(
+            "%s: %d rows, and %d dead letters in %s; the first: %s",
+            range_,
+            rows,
+            writer.rows,
+            target,
+            reader.first_reason,
+        )
 
 
 def read_batches(
@@ -424,9 +467,27 @@ class _RowReader(_PositionReader[ArrowBatch]):
         self._rows = min(_FIRST_ROWS, self._rows_max)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
+        started = time.monotonic()
+        records = rows = size = 0
         for before, taken in self.steps():
-            if taken.num_rows and (found := self._cut(pa.record_batch(taken), before)).num_rows:
+            if not taken.num_rows:
+                continue
+            batch = self._in_range(pa.record_batch(taken), before)
+            found = self._spark_batch(batch)
+            records += batch.num_rows
+            if found.num_rows:
+                rows += found.num_rows
+                size += found.nbytes
                 yield found
+        self._report(rows, size, records - rows, time.monotonic() - started)
+
+    def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
+        attempt, batch_id = attempt_and_batch()
+        place = *self._range.key, self._range.start, self._range.end
+        report = TaskReport(
+            *place, rows, size, malformed, seconds, attempt, self._range.split, batch_id
+        )
+        task_reports.send(report, self._options)
 
     def _fetch(self) -> ArrowBatch:
         # Not more than the range needs: the call waits for this number, or for the partition's end.
@@ -449,13 +510,13 @@ class _RowReader(_PositionReader[ArrowBatch]):
     def _ends_in(self, taken: ArrowBatch) -> Iterable[tuple[str, int, int | None]]:
         return ((end.topic, end.partition, end.offset) for end in taken.ends)
 
-    def _cut(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows of the range, with the columns of the source."""
+    def _in_range(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The records of the range, from an offset on."""
         offsets = batch.column(batch.schema.get_field_index("offset"))
         if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
             wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
             batch = batch.filter(wanted)
-        return self._spark_batch(batch)
+        return batch
 
     def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The columns of the source."""
@@ -477,14 +538,31 @@ class _TypedRowReader(_RowReader):
         fields = decoded.decoded_fields(options.columns)
         plain = [name for name in options.columns if name in COLUMNS and name not in fields]
         super().__init__(consumer, options, range_, plain, on_skip)
+        has_letters = options.dead_letters is not None
+        if has_letters:
+            self._arrow_columns |= {
+                _ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1]
+                for name in ("key", "value", "timestamp", "timestampType", "headers")
+            }
         self._arrow_columns |= dict.fromkeys(fields)
         codecs = codecs_of(decoded)
         self._codecs = {name: codecs[name] for name in fields}
         self._decoded = decoded
         self._output = decoded.output(options.columns)
-        self._keeps_bytes = decoded.keeps_bytes(options.columns)
+        self._kept_bytes: Literal["column", "bytes", "all_bytes"] = "column"
+        if has_letters and len(fields) > 1:
+            self._kept_bytes = "all_bytes"  # one of the two may decode
+        elif has_letters or decoded.keeps_bytes(options.columns):
+            self._kept_bytes = "bytes"
+        # The columns of the frame. Those about bad records aren't filtered.
+        good = dict.fromkeys([*plain, "offset"])
+        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in good), *fields]
+        self._last_field = fields[-1]
         self._dropped = 0
-        self._first_reason = ""
+        self.first_reason = ""
+        """Why the first record doesn't decode; empty: all of them decode."""
+        self.dead_letters: DeadLetterWriter | None = None
+        """Takes the records that don't decode; None: they are left out or raise an error."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from super().__iter__()
@@ -493,7 +571,7 @@ class _TypedRowReader(_RowReader):
                 "%s: %d records don't decode and are left out (mode=DROPMALFORMED); the first: %s",
                 self._range,
                 self._dropped,
-                self._first_reason,
+                self.first_reason,
             )
 
     def _consume(self, rows_max: int) -> ArrowBatch:
@@ -503,13 +581,24 @@ class _TypedRowReader(_RowReader):
             columns=self._arrow_columns,
             value=self._codecs.get("value"),
             key=self._codecs.get("key"),
-            on_error="bytes" if self._keeps_bytes else "column",
+            on_error=self._kept_bytes,
         )
 
     def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._decoded.options.mode != "PERMISSIVE":
             for field in self._codecs:
                 batch = self._without_errors(batch, field)
+        if self.dead_letters is None:
+            return self._conformed(batch)
+        try:
+            return self._conformed(batch)
+        except pa.ArrowInvalid as error:
+            return self._conformed(self._without_unfit(batch, self.dead_letters, error))
+        finally:
+            self.dead_letters.end_batch()
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the frame. A value that Spark's type can't have is pa.ArrowInvalid."""
         arrays: list[pa.Array] = []
         for name in self._options.columns:
             error = self._decoded.options.error_columns.get(name)
@@ -530,20 +619,72 @@ class _TypedRowReader(_RowReader):
         count = len(reasons) - reasons.null_count
         if not count:
             return batch
-        first = pc.index(pc.is_valid(reasons), True).as_py()
+        is_bad = pc.is_valid(reasons)
+        if not self.first_reason:
+            self.first_reason = self._first_reason(batch, field, reasons, is_bad)
+        if self._decoded.options.mode == "FAILFAST":
+            raise MalformedRecordError(
+                f"{self.first_reason}. Write mode=PERMISSIVE for a null and a column with the "
+                "record, or mode=DROPMALFORMED to leave such records out"
+            )
+        if self.dead_letters is None:
+            self._dropped += count
+        else:
+            self.dead_letters.write(batch, pc.indices_nonzero(is_bad), field, self._codecs)
+        if field == self._last_field:
+            batch = batch.select(self._good_columns)
+        return batch.filter(pc.invert(is_bad))
+
+    def _without_unfit(
+        self, batch: pa.RecordBatch, letters: DeadLetterWriter, error: pa.ArrowInvalid
+    ) -> pa.RecordBatch:
+        """Leave out records with a value that Spark's type can't have. They are rare.
+
+        So their bytes aren't kept, and another consumer reads them again.
+        """
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        unfit = {
+            offsets[row].as_py(): (field, reason) for row, field, reason in self._unfit(batch, 0)
+        }
+        if not unfit:
+            raise error
+        place = f"{self._range.topic} [{self._range.partition}]"
+        first, (field, reason) = next(iter(unfit.items()))
+        text = f"{place} at offset {first}: its {field} doesn't fit: {reason}"
+        self.first_reason = self.first_reason or text
+        again = replace(self._range, start=first, end=max(unfit) + 1)
+        wanted = ("offset", "timestamp", "timestampType", "key", "value", "headers")
+        for raw in read_range(self._options, again, wanted):
+            for row, offset in enumerate(raw.column("offset").to_pylist()):
+                if offset in unfit:
+                    letters.write_unfit(raw.slice(row, 1), *unfit[offset])
+        return batch.filter(pc.invert(pc.is_in(offsets, pa.array(list(unfit), pa.int64()))))
+
+    def _unfit(self, batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, str, str]]:
+        """Yield the row of each record that doesn't fit, ``key`` or ``value``, and the reason."""
+        for name in self._codecs:
+            column = batch.column(batch.schema.get_field_index(name))
+            try:
+                conform(column, self._decoded.column(name).arrow)
+            except pa.ArrowInvalid as error:
+                if batch.num_rows == 1:
+                    yield first, name, str(error)
+                    return
+                half = batch.num_rows // 2
+                yield from self._unfit(batch.slice(0, half), first)
+                yield from self._unfit(batch.slice(half), first + half)
+                return
+
+    def _first_reason(
+        self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array
+    ) -> str:
+        """A text about the first record that doesn't decode."""
+        first = pc.index(is_bad, True).as_py()
         offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
-        reason = (
+        return (
             f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
             f"its {field} doesn't decode: {reasons[first].as_py()}"
         )
-        if self._decoded.options.mode == "FAILFAST":
-            raise MalformedRecordError(
-                f"{reason}. Write mode=PERMISSIVE for a null and a column with the record, or "
-                "mode=DROPMALFORMED to leave such records out"
-            )
-        self._first_reason = self._first_reason or reason
-        self._dropped += count
-        return batch.filter(pc.is_null(reasons))
 
 
 def _row_reader(

@@ -215,6 +215,8 @@ def test_doctor_and_cluster(kafka3: Cluster, new_topic: TopicMaker) -> None:
         "proxy",
         "tls",
         "sasl",
+        "registry",
+        "payloads",
     }
     assert {step["status"] for step in found["steps"]} <= {"ok", "skipped"}
     (described,) = [step for step in found["steps"] if step["kind"] == "topic"]

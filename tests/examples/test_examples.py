@@ -303,6 +303,11 @@ OUTPUT = {
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
         "object: Payment(id=3, amount=1.5)",
     ],
+    "spark_progress.py": [
+        "400 rows, 600 offsets behind",
+        "200 rows, 0 offsets behind",
+        'kafka_native_stream_rows_total{query="clicks"} 1000.0',
+    ],
     "spark_typed.py": [
         "value: struct<sensor:string,degrees:int>",
         "sensor 0: 39",
@@ -312,6 +317,13 @@ OUTPUT = {
         "value: struct<sensor:string,degrees:double,at:timestamp>",
         "sensor 2: 24.5",
         '{"sensor":"sensor 0","degrees":0.0,"at":"1970-01-01T00:00:00Z"}',
+    ],
+    "spark_dead_letters.py": [
+        "rows: 100\n",
+        "dead letter: offset 100, schema id 2: ",
+        "registered: 2",
+        "replayed: 1, left: 0",
+        "rows: 101",
     ],
     "spark_write.py": [
         "frame: 1000 rows written",

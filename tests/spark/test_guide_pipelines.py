@@ -1,4 +1,4 @@
-"""The guide's snippets about mirror, snapshot and profile run on the mock cluster."""
+"""The guide's snippets about maintain, mirror, snapshot and profile run on the mock cluster."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import pytest
 
 from kafka_native import Producer
 from kafka_native.mock import MockCluster
+from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.translation import Piece, Translations
 from tests.spark.conftest import ROOT
 from tests.spark.support import Kafka
 
-SECTIONS = ("mirror", "snapshot", "profile")
+SECTIONS = ("maintain", "mirror", "snapshot", "profile")
 
 
 def snippets(section: str) -> list[str]:
@@ -41,6 +42,7 @@ def test_the_pipelines_of_the_guide_run(
         Translations(str(tmp_path / "mirror" / "translation")).write(
             0, [Piece("orders", 3, "orders", 0, 9, 7, 16)]
         )
+        Lake(tmp_path / "lake").prepare()
         for section in SECTIONS:
             found = snippets(section)
             assert found
@@ -52,6 +54,7 @@ def test_the_pipelines_of_the_guide_run(
                 )
                 exec(compile(snippet, f"pipelines.md, {section}", "exec"), {})
     output = capsys.readouterr().out
+    assert "0 files became 0" in output
     assert "100 records in 1 batches" in output
     assert "40 keys of 100 records" in output
     assert "'count': 3" in output

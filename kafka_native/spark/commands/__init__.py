@@ -18,6 +18,7 @@ from kafka_native.types import version
 
 COMMANDS: dict[str, str] = {
     "archive": "Copy topics to a lake of Parquet files, each record exactly once.",
+    "maintain": "Merge the small files of a lake, and compact its manifests.",
     "replay": "Produce the records of Parquet files with keys, headers, timestamps and order.",
     "mirror": "Copy topics to another cluster, or to other names, partition to partition.",
     "snapshot": "Write the newest value of each key of compacted topics to Parquet files.",

@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ from kafka_native.spark.pipelines.manifests import (
     Range,
     Skipped,
     check_file,
+    check_path,
     manifest_name,
 )
 from kafka_native.spark.pipelines.session import PipelineError
@@ -58,6 +60,7 @@ SCHEMA: Final = pa.schema(
 - ``file``: ``start`` and ``end`` are its first and last offset, ``text`` is its path.
 - ``skipped``: skipped offsets, ``text`` is the reason.
 - ``topic``: ``text`` is the topic's id.
+- ``replaced``: ``text`` is the path of a file that the batch's files replace.
 """
 
 _FILE_COLUMNS: Final = (
@@ -220,16 +223,68 @@ def manifests_in(table: pa.Table) -> list[Manifest]:
     return [_manifest(*key, found) for key, found in rows.items()]
 
 
-def files_in(table: pa.Table) -> list[LakeFile]:
-    """The lake's files in rows of this kind.
+def files_in(table: pa.Table, log: ReplacedFiles) -> list[LakeFile]:
+    """The lake's files in the rows, without replaced ones.
 
     :raises PipelineError: A file is outside the lake.
     """
+    table = _of_kind(table, "file")
+    keys = zip(table["query"].to_pylist(), table["batch"].to_pylist(), strict=True)
     columns = [table[name].to_pylist() for name in _FILE_COLUMNS]
-    found = [LakeFile(*values) for values in zip(*columns, strict=True)]
+    found = [
+        LakeFile(*values)
+        for key, values in zip(keys, zip(*columns, strict=True), strict=True)
+        if values[5] not in log.paths and key not in log.void
+    ]
     for each in found:
         check_file(each)
     return found
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """The files that one batch replaces."""
+
+    published_ms: int
+    query: str
+    batch: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ReplacedFiles:
+    """The files that later ones replace.
+
+    If two batches replace the same file, because two processes have merged it, only the first one
+    counts. The other one's files are no part of the lake.
+    """
+
+    paths: dict[str, int]
+    """The paths of replaced files, with the time of their replacement."""
+    void: set[tuple[str, int]]
+    """The batches that don't count."""
+
+    @classmethod
+    def of(cls, replacements: Iterable[Replacement]) -> ReplacedFiles:
+        """Decide which replacements count."""
+        paths: dict[str, int] = {}
+        void: set[tuple[str, int]] = set()
+        key = attrgetter("published_ms", "query", "batch")
+        for each in sorted(replacements, key=key):
+            if any(path in paths for path in each.paths):
+                void.add((each.query, each.batch))
+            else:
+                paths.update(dict.fromkeys(each.paths, each.published_ms))
+        return cls(paths, void)
+
+
+def replacements_in(table: pa.Table) -> list[Replacement]:
+    """The replacements in the rows."""
+    found: dict[tuple[int, str, int], list[str]] = defaultdict(list)
+    for row in _of_kind(table, "replaced").to_pylist():
+        check_path(row["text"])
+        found[row["published_ms"], row["query"], row["batch"]].append(row["text"])
+    return [Replacement(*key, tuple(paths)) for key, paths in found.items()]
 
 
 def plans_in(table: pa.Table) -> list[Plan]:
@@ -267,6 +322,7 @@ def _rows(manifest: Manifest) -> list[Row]:
         {**head, "kind": "topic", "topic": topic, "text": id_}
         for topic, id_ in manifest.topic_ids.items()
     ]
+    rows += [{**head, "kind": "replaced", "text": path} for path in manifest.replaced]
     return rows
 
 
@@ -285,6 +341,7 @@ def _manifest(query: str, batch: int, published_ms: int, rows: list[Row]) -> Man
         tuple(LakeFile(*(row[name] for name in _FILE_COLUMNS)) for row in of("file")),
         tuple(Skipped(*offsets(row), row["text"]) for row in of("skipped")),
         {row["topic"]: row["text"] for row in of("topic")},
+        tuple(row["text"] for row in of("replaced")),
     )
 
 

@@ -208,6 +208,7 @@ class Lake(Folder):
         files: Iterable[LakeFile],
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
+        replaced: Iterable[str] = (),
     ) -> Manifest:
         """Publish the staged files of a batch.
 
@@ -217,13 +218,14 @@ class Lake(Folder):
         :param files: The staged files.
         :param skipped: The offsets that couldn't be read.
         :param topic_ids: The known ids of the topics.
+        :param replaced: The paths of published files that these files replace.
         :raises PipelineError: The batch is published already.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
         read = sorted(each for each in ranges if each.start < each.end)
         done = tuple(read), tuple(sorted(files)), tuple(sorted(skipped))
-        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {})
+        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {}, tuple(replaced))
         for each in manifest.files:
             check_file(each)
         self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))
@@ -248,6 +250,10 @@ class Lake(Folder):
         :return: The number of manifests that moved.
         """
         return self._log.compact(at_least)
+
+    def replaced(self) -> dict[str, int]:
+        """The paths of replaced files, with the time of their replacement in milliseconds."""
+        return self._log.replaced()
 
     def sweep(self, query: str, batch: int | None = None) -> None:
         """Remove the staged files of failed attempts, of a query or of one of its batches."""

@@ -21,7 +21,13 @@ import pyarrow.compute as pc
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines import compacted_manifests as compacted
-from kafka_native.spark.pipelines.compacted_manifests import FILES_MAX, Plan, Summary
+from kafka_native.spark.pipelines.compacted_manifests import (
+    FILES_MAX,
+    Plan,
+    ReplacedFiles,
+    Replacement,
+    Summary,
+)
 from kafka_native.spark.pipelines.manifests import (
     LOG,
     LakeFile,
@@ -88,26 +94,45 @@ class ManifestLog:
     def files(
         self, topics: Collection[str] | None = None, dates: Collection[str] | None = None
     ) -> list[LakeFile]:
-        """The files of all batches, or those of some topics and dates."""
+        """The files of all batches, or those of some topics and dates, without replaced ones."""
         filters = pc.field("kind") == "file"
         for name, wanted in (("topic", topics), ("date", dates)):
             if wanted is not None:
                 filters &= pc.field(name).isin(list(wanted))
+        filters |= pc.field("kind") == "replaced"
 
         def read() -> list[LakeFile]:
             singles, summaries = self._look()
+            tables = list(self._tables(summaries, filters))
+            log = _replaced(singles.values(), tables)
             found = [
                 each
                 for manifest in singles.values()
                 for each in manifest.files
                 if (topics is None or each.topic in topics)
                 and (dates is None or each.date in dates)
+                and each.path not in log.paths
+                and manifest.key not in log.void
             ]
-            for table in self._tables(summaries, filters):
-                found += compacted.files_in(table)
+            for table in tables:
+                found += compacted.files_in(table, log)
             return found
 
         return self._repeated(read)
+
+    def replaced(self) -> dict[str, int]:
+        """The paths of files that are no part of the lake any more, and since when."""
+
+        def read() -> ReplacedFiles:
+            singles, summaries = self._look()
+            tables = self._tables(summaries, pc.field("kind") == "replaced")
+            return _replaced(singles.values(), tables)
+
+        log = self._repeated(read)
+        unused = (each for each in self.manifests() if each.key in log.void) if log.void else ()
+        return log.paths | {
+            file.path: manifest.published_ms for manifest in unused for file in manifest.files
+        }
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The offset after the last published one, by topic and partition."""
@@ -232,3 +257,14 @@ class ManifestLog:
     def _delete(self, folder: str, names: Iterable[str]) -> None:
         for name in names:
             self._folder.delete(f"{folder}/{name}")
+
+
+def _replaced(singles: Iterable[Manifest], tables: Iterable[pa.Table]) -> ReplacedFiles:
+    found = [
+        Replacement(each.published_ms, *each.key, each.replaced)
+        for each in singles
+        if each.replaced
+    ]
+    for table in tables:
+        found += compacted.replacements_in(table)
+    return ReplacedFiles.of(found)

@@ -79,6 +79,8 @@ class Manifest:
     """The offsets that no longer existed."""
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     """The ids of the topics, if brokers send them. A recreated topic has another id."""
+    replaced: tuple[str, ...] = ()
+    """The paths of files that this batch's files replace: `maintain` has merged them."""
 
     @property
     def key(self) -> Batch:
@@ -132,6 +134,14 @@ def manifest_name(query: str, batch: int) -> str:
     return f"{_checked_query(query)}-{batch:010d}.json"
 
 
+def check_path(path: str) -> None:
+    """Check the path of a replaced file: a manifest must not delete files outside of the lake."""
+    parts = path.split("/")
+    inside = len(parts) > 2 and parts[0].startswith("topic=") and parts[1].startswith("date=")
+    if not inside or ".." in parts or not path.endswith(".parquet"):
+        raise PipelineError(f"file {path!r} isn't where files of the lake are")
+
+
 def check_file(file: LakeFile) -> None:
     """Check the paths of a file: a manifest must not move files out of the lake."""
     inside = file.path.startswith(f"{partition_folder(file.topic, file.date)}/")
@@ -160,11 +170,14 @@ def manifest_of(data: bytes, name: str) -> Manifest:
             tuple(_known(each) for each in content["files"]),
             tuple(Skipped(**each) for each in content.get("skipped", ())),
             dict(content.get("topic_ids", {})),
+            tuple(str(path) for path in content.get("replaced", ())),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error
     for each in manifest.files:
         check_file(each)
+    for path in manifest.replaced:
+        check_path(path)
     return manifest
 
 

@@ -126,7 +126,7 @@ class RangeWriter:
         self._topic = topic
         self._partition = partition
         self._settings = settings
-        self._days: dict[str, _DayWriter] = {}  # the least recently used one first
+        self._days: dict[str, DayWriter] = {}  # the least recently used one first
         self._files: list[LakeFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -156,19 +156,19 @@ class RangeWriter:
             day.abort()
         self._days.clear()
 
-    def _open(self, date: str) -> _DayWriter:
+    def _open(self, date: str) -> DayWriter:
         while len(self._days) >= _DAYS_MAX:
             self._end(next(iter(self._days)))
         folder = partition_folder(self._topic, date)
-        return _DayWriter(self._lake, self._staging, folder, self._tag, self._settings)
+        return DayWriter(self._lake, self._staging, folder, self._tag, self._settings)
 
     def _end(self, date: str) -> None:
         day = self._days.pop(date)
         self._files.append(day.close(self._topic, self._partition, date))
 
 
-class _DayWriter:
-    """An open file."""
+class DayWriter:
+    """An open file in staging, with records of one partition and one date."""
 
     def __init__(
         self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings
@@ -233,7 +233,7 @@ class _DayWriter:
         self._pending_rows = self.pending_bytes = 0
 
     def close(self, topic: str, partition: int, date: str) -> LakeFile:
-        """Finish the file."""
+        """Finish the file, and sync it to the disk."""
         self.flush()
         assert self._writer is not None
         self._writer.close()

@@ -1,0 +1,228 @@
+"""``maintain``: keeps a lake fast: merges small files, compacts manifests, removes what is over.
+
+It needs neither Spark nor Kafka, and `archive` may run meanwhile. The old files of a merge stay in
+the lake until the manifest of the merged file is published. So readers of manifests see each record
+once, whenever a process ends. Two processes that merge the same files do no harm: the first one
+counts.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Final
+
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.manifests import (
+    LOG,
+    NO_DATE,
+    LakeFile,
+    partition_folder,
+    staging_of,
+)
+from kafka_native.spark.pipelines.parquet import SCHEMA, DayWriter, ParquetSettings
+from kafka_native.spark.pipelines.session import PipelineError, now_ms
+
+__all__ = ["MaintainResult", "Merge", "maintain", "plan_merges"]
+
+STAGED_S: Final = 7 * 86_400.0
+"""Staged files of this age belong to no running task."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Files of one partition and one date that become one file."""
+
+    files: tuple[LakeFile, ...]
+    """The files, in the order of their offsets."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of the files."""
+        return sum(each.bytes for each in self.files)
+
+    @property
+    def records(self) -> int:
+        """The number of records in the files."""
+        return sum(each.records for each in self.files)
+
+
+@dataclass
+class MaintainResult:
+    """The results of a run of `maintain`."""
+
+    lake: str
+    merged: int = 0
+    """Files that were merged."""
+    made: int = 0
+    """The files that they became."""
+    records: int = 0
+    """The records in the merged files."""
+    bytes: int = 0
+    """The bytes that were read to merge them."""
+    deleted: int = 0
+    """Replaced files that were deleted."""
+    manifests: int = 0
+    """Manifests that were compacted."""
+    staged: int = 0
+    """Staging folders of ended queries that were removed."""
+    elapsed_s: float = 0.0
+
+
+def plan_merges(
+    lake: Lake, *, file_bytes: int = 512 << 20, before: str | None = None
+) -> list[Merge]:
+    """The merges that `maintain` would do now. Nothing is written.
+
+    Files of half of ``file_bytes`` or more stay as they are.
+
+    :param lake: The lake.
+    :param file_bytes: The size of merged files. It is approximate.
+    :param before: Only files of earlier dates, such as ``2026-11-21``; None: today, in UTC. Files
+        without a date count as early.
+    """
+    limit = before or datetime.now(timezone.utc).date().isoformat()
+    found = (each for each in lake.files() if each.date == NO_DATE or each.date < limit)
+    order = attrgetter("topic", "partition", "date")
+    merges: list[Merge] = []
+    by_offset = sorted(found, key=lambda each: (order(each), each.first_offset))
+    for _, files in groupby(by_offset, order):
+        merges += _merges_of(files, file_bytes)
+    return merges
+
+
+def _merges_of(files: Iterable[LakeFile], file_bytes: int) -> Iterator[Merge]:
+    """The merges of one partition and date. The files are in the order of their offsets."""
+    group: list[LakeFile] = []
+    for file in files:
+        small = file.bytes < file_bytes / 2
+        follows = not group or file.first_offset > group[-1].last_offset
+        full = sum(each.bytes for each in group) + file.bytes > file_bytes
+        if group and (not small or not follows or full):
+            if len(group) > 1:
+                yield Merge(tuple(group))
+            group = []
+        if small:
+            group.append(file)
+    if len(group) > 1:
+        yield Merge(tuple(group))
+
+
+def maintain(
+    lake: str | Path | Lake,
+    *,
+    settings: ParquetSettings | None = None,
+    before: str | None = None,
+    keep_s: float = 0.0,
+    on_progress: Callable[[MaintainResult, int], None] | None = None,
+) -> MaintainResult:
+    """Merge a lake's small files, compact its manifests, and delete replaced files.
+
+    :param lake: The lake's folder or URI.
+    :param settings: The settings of merged files.
+    :param before: Merge only files of earlier dates; None: today, in UTC.
+    :param keep_s: Seconds for which replaced files stay, for readers that have their paths. A
+        later run deletes them. Meanwhile a listing of the folders shows their records twice.
+    :param on_progress: Called after each merge with the results so far and the number of merges.
+    :raises PipelineError: There is no lake, or a file can't be read.
+    """
+    target = lake if isinstance(lake, Lake) else Lake(lake)
+    if not target.exists(f"{LOG}/lake.json"):
+        raise PipelineError(f"there is no lake in {target.uri}: archive makes one")
+    target.prepare()
+    chosen = settings or ParquetSettings()
+    result = MaintainResult(target.uri)
+    begun = time.monotonic()
+    query = f"maintain-{uuid.uuid4().hex}"
+    merges = plan_merges(target, file_bytes=chosen.file_bytes, before=before)
+    for number, merge in enumerate(merges):
+        merged = _merge(target, merge, chosen, query, number)
+        if merged is None:
+            continue
+        result.merged += len(merge.files)
+        result.made += 1
+        result.records += merge.records
+        result.bytes += merge.bytes
+        if on_progress is not None:
+            on_progress(result, len(merges))
+    target.sweep(query)
+    result.manifests = target.compact(1)
+    result.deleted = _delete_replaced(target, now_ms() - int(keep_s * 1000))
+    result.staged = _sweep(target)
+    result.elapsed_s = time.monotonic() - begun
+    return result
+
+
+def _merge(
+    lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int
+) -> LakeFile | None:
+    """Merge files and publish the result. None: they have other columns, and stay."""
+    first = merge.files[0]
+    folder = partition_folder(first.topic, first.date)
+    tag = f"{query}-{number}"
+    writer = DayWriter(lake, f"{staging_of(query)}/{number}/0", folder, tag, settings)
+    try:
+        for file in merge.files:
+            with lake.fs.open_input_file(lake.full(file.path)) as source:
+                parquet = pq.ParquetFile(source)
+                if not parquet.schema_arrow.equals(SCHEMA):
+                    writer.abort()
+                    return None
+                for group in range(parquet.num_row_groups):
+                    for batch in parquet.read_row_group(group).to_batches():
+                        writer.write(batch)
+        made = writer.close(first.topic, first.partition, first.date)
+    except BaseException:
+        writer.abort()
+        raise
+    _check(merge, made)
+    lake.publish(query, number, (), [made], replaced=[each.path for each in merge.files])
+    return made
+
+
+def _check(merge: Merge, made: LakeFile) -> None:
+    """Check that the merged file has the records of the others."""
+    wanted = (merge.records, merge.files[0].first_offset, merge.files[-1].last_offset)
+    found = (made.records, made.first_offset, made.last_offset)
+    if found != wanted:
+        raise PipelineError(
+            f"{made.staged} has {found[0]} records of the offsets {found[1]} to {found[2]}, but "
+            f"the manifests list {wanted[0]} records of {wanted[1]} to {wanted[2]} in its "
+            f"{len(merge.files)} files, from {merge.files[0].path} on: a file is damaged"
+        )
+
+
+def _delete_replaced(lake: Lake, before_ms: int) -> int:
+    """Delete files that were replaced before a time."""
+    paths = [path for path, replaced_ms in lake.replaced().items() if replaced_ms <= before_ms]
+    found = lake.fs.get_file_info([lake.full(path) for path in paths]) if paths else []
+    there = [
+        path
+        for path, info in zip(paths, found, strict=True)
+        if info.type == pyarrow.fs.FileType.File
+    ]
+    for path in there:
+        lake.delete(path)
+    return len(there)
+
+
+def _sweep(lake: Lake) -> int:
+    """Remove staging folders in which nothing was written for `STAGED_S` seconds."""
+    selector = pyarrow.fs.FileSelector(lake.full(f"{LOG}/staging"), allow_not_found=True)
+    removed = 0
+    for folder in lake.fs.get_file_info(selector):
+        inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))
+        last = max((each.mtime_ns or 0) for each in [folder, *inside])
+        if time.time_ns() - last > STAGED_S * 1e9:
+            lake.sweep(folder.base_name)
+            removed += 1
+    return removed
