@@ -34,11 +34,14 @@ __all__ = [
     "file_name",
     "letters_of",
     "open_writer",
+    "topic_id_of",
     "with_headers",
 ]
 
 UNFINISHED: Final = "_unfinished"
 """The subfolder of files that tasks write. Spark and pyarrow ignore names that begin with ``_``."""
+_DIGITS: Final = 19
+"""The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
 _HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -241,9 +244,17 @@ def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
 
 def file_name(range_: OffsetRange) -> str:
     """The name of a range's file. A repeated task writes the same file again."""
-    name = f"{checked_topic(range_.topic)}-{range_.partition}-{range_.start:019d}-{range_.end:019d}"
+    checked_topic(range_.topic)
+    offsets = f"{range_.start:0{_DIGITS}d}-{range_.end:0{_DIGITS}d}"
     topic_id = range_.topic_id.translate(_SAFE)
+    name = f"{range_.topic}-{range_.partition}-{offsets}"
     return f"{name}-{topic_id}.parquet" if topic_id else f"{name}.parquet"
+
+
+def topic_id_of(name: str, topic: str, partition: int) -> str:
+    """The id of the topic in a name that `file_name` made; empty: there is none."""
+    offsets = name.removesuffix(".parquet").removeprefix(f"{topic}-{partition}-")
+    return offsets[2 * _DIGITS + 2 :]
 
 
 class _FolderWriter(DeadLetterWriter):
