@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "ShareArrowBatch"]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
-OnError = Literal["raise", "null", "column", "bytes"]
+OnError = Literal["raise", "null", "column", "bytes", "all_bytes"]
 """How to treat a record that can't be decoded: see `Consumer.consume_arrow`."""
 
 NULL = 0xFF  # in the result of values_of()
@@ -77,7 +77,7 @@ class Decode:
                     f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
                 )
         if self.on_error not in get_args(OnError):
-            wanted = '"raise", "null", "column" or "bytes"'
+            wanted = '"raise", "null", "column", "bytes" or "all_bytes"'
             raise ValueError(f"on_error must be {wanted}, not {self.on_error!r}")
         if not self.codecs and (self.flatten or self.on_error != "raise"):
             raise ValueError("on_error= and flatten= need a codec, such as value=Avro(registry)")
@@ -126,8 +126,9 @@ class ColumnRequest:
                         codec.reader(name, topics),
                         name,
                         skips_errors=decode.on_error != "raise",
-                        has_reasons=decode.on_error in ("column", "bytes"),
-                        keeps_bytes=decode.on_error == "bytes",
+                        has_reasons=decode.on_error in ("column", "bytes", "all_bytes"),
+                        keeps_bytes=decode.on_error in ("bytes", "all_bytes"),
+                        keeps_good_bytes=decode.on_error == "all_bytes",
                         is_flat=decode.flatten,
                     ),
                 )

@@ -320,7 +320,8 @@ class Consumer(ConsumerCalls):
             before it, and the next call raises the error. ``"null"``: its value is null.
             ``"column"``: its value is null, and a further column ``value_error`` or ``key_error``
             has the reason. ``"bytes"``: like ``"column"``, and a further column ``value_bytes`` or
-            ``key_bytes`` has the bytes of this message.
+            ``key_bytes`` has the bytes of this message. ``"all_bytes"``: this column has the bytes
+            of every message.
         flatten : bool
             Whether the fields of decoded records become columns of their own. Default: a column is
             a struct.

@@ -320,7 +320,8 @@ static int decode_record(struct kn_decoding *decoding, const struct kn_columns *
     if (status != KN_OK || !decoding->keeps_bytes) return status;
     const uint8_t *bytes = is_key ? record->key : record->value;
     int32_t size_bytes = is_key ? record->key_bytes : record->value_bytes;
-    return put_bytes(reasons[1].builder, has_failed ? bytes : NULL, size_bytes);
+    bool is_kept = has_failed || decoding->keeps_good_bytes;
+    return put_bytes(reasons[1].builder, is_kept ? bytes : NULL, size_bytes);
 }
 
 int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,

@@ -68,6 +68,7 @@ struct kn_decoding {
     /* skips_errors: the column that gets the reasons; -1: none */
     int32_t reason_column;
     bool keeps_bytes;                 /* the next column gets the bytes of these records */
+    bool keeps_good_bytes;            /* keeps_bytes: also those of records that decode */
     struct kn_schema_failure failure; /* the last failure */
 };
 

@@ -141,7 +141,6 @@ enum kn_encode_decimal { /* what JSON_DECIMAL writes */
 #define KN_ENCODE_FRAMES_MAX 128
 #define KN_ENCODE_DECIMAL_ENTRIES 4
 #define KN_ENCODE_DECIMAL_POWER_MAX 152 /* the largest difference of two scales */
-#define KN_ENCODE_JSON_DEPTH_MAX 512    /* of values in JSON text that is copied */
 
 struct kn_encode_op {
     int32_t code;

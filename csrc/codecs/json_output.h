@@ -54,10 +54,4 @@ int64_t kn_json_plain_put(uint8_t *to, const uint8_t *text, int64_t size_bytes, 
 /* Writes bytes with escapes, without quotes. Each may need KN_JSON_ESCAPE_MAX_BYTES. */
 uint8_t *kn_json_escaped_put(uint8_t *to, const uint8_t *text, int64_t size_bytes);
 
-/* --- JSON text --- */
-
-/* Returns NULL if a UTF-8 text is one JSON value, between whitespace, that has at most `depth_max`
- * nested values; else the reason as a static English phrase. depth_max: at most 4096. */
-const char *kn_json_text_check(const uint8_t *text, int64_t size_bytes, int32_t depth_max);
-
 #endif

@@ -12,8 +12,10 @@
 
 #include "base/status.h"
 #include "base/utf8.h"
+#include "codecs/json_output.h"
 
 #define EXACT_INTEGER_MAX 1e15 /* whole numbers below it are written without an exponent */
+#define ESCAPED_PART_BYTES 128 /* of a string, in one piece */
 
 struct run {
     struct kn_json_text *text;
@@ -70,37 +72,27 @@ static bool put_text(struct run *run, const char *from, const uint8_t *at)
     return put(run, from, (int64_t)strlen(from), at);
 }
 
-/* Returns the letter behind the backslash of a short escape; 'u': there is none; 0: no escape. */
-static char escape_of(uint8_t c)
-{
-    switch (c) {
-    case '"':
-    case '\\': return (char)c;
-    case '\b': return 'b';
-    case '\f': return 'f';
-    case '\n': return 'n';
-    case '\r': return 'r';
-    case '\t': return 't';
-    default: return c < 0x20 ? 'u' : 0;
-    }
-}
-
 static bool put_string(struct run *run, struct piece string)
 {
-    const uint8_t *at = string.at, *plain = at;
-    if (at < string.end && !kn_utf8_is_valid(at, (size_t)(string.end - at)))
-        return fail(run, KN_ERR_INVALID, "a string isn't UTF-8", at);
-    if (!put(run, "\"", 1, at)) return 0;
-    for (; at < string.end; at++) {
-        char letter = escape_of(*at), escape[8];
-        if (!letter) continue;
-        if (!put(run, plain, at - plain, at)) return 0;
-        plain = at + 1;
-        int size = letter == 'u' ? snprintf(escape, sizeof escape, "\\u%04x", *at)
-                                 : snprintf(escape, sizeof escape, "\\%c", letter);
-        if (!put(run, escape, size, at)) return 0;
+    const uint8_t *at = string.at;
+    int64_t size = string.end - at, plain;
+    bool is_ascii;
+    if (!grow(run, size + 2, at)) return 0; /* with its quotes */
+    uint8_t *to = run->text->data + run->text->size_bytes;
+    *to = '"';
+    plain = kn_json_plain_put(to + 1, at, size, &is_ascii);
+    run->text->size_bytes += plain + 1;
+    if (!is_ascii || plain < size) {
+        if (!kn_utf8_is_valid(at, (size_t)size))
+            return fail(run, KN_ERR_INVALID, "a string isn't UTF-8", at);
+        for (int64_t part; plain < size; plain += part) {
+            uint8_t escaped[ESCAPED_PART_BYTES * KN_JSON_ESCAPE_MAX_BYTES];
+            part = size - plain < ESCAPED_PART_BYTES ? size - plain : ESCAPED_PART_BYTES;
+            const uint8_t *end = kn_json_escaped_put(escaped, at + plain, part);
+            if (!put(run, escaped, end - escaped, at)) return 0;
+        }
     }
-    return put(run, plain, at - plain, at) && put(run, "\"", 1, at);
+    return put(run, "\"", 1, at);
 }
 
 /* Writes a number with 15 to 17 digits, which give it back. */
@@ -123,10 +115,13 @@ static bool put_number(struct run *run, const uint8_t *at)
         snprintf(digits, sizeof digits, "%.*g", precision, number);
         if (precision == 17 || strtod(digits, NULL) == number) break;
     }
-    /* the decimal point of the process's locale */
-    for (char *p = digits; *p; p++)
-        if (!strchr("0123456789+-e", *p)) *p = '.';
-    return put_text(run, digits, at);
+    /* the decimal point of the process's locale, which may have several bytes */
+    char *to = digits;
+    for (const char *p = digits; *p; p++) {
+        if (strchr("0123456789+-e", *p)) *to++ = *p;
+        else if (to == digits || to[-1] != '.') *to++ = '.';
+    }
+    return put(run, digits, to - digits, at);
 }
 
 /* --- messages in pieces --- */

@@ -8,15 +8,13 @@
 #include "base/status.h"
 #include "base/utf8.h"
 #include "base/varint.h"
+#include "codecs/json_reader.h"
 #include "codecs/text_values.h"
-
-static const char NUMBER_CHARACTERS[] = "+-.0123456789Ee";
 
 struct run {
     struct kn_builder *builder;
     struct kn_built *column;
-    const uint8_t *at;
-    const uint8_t *end;
+    struct kn_json_reader reader;
     int status;
     const char *problem;
     int32_t depth;
@@ -72,49 +70,21 @@ static bool end(struct run *run, int64_t place)
     return 1;
 }
 
-/* --- input --- */
+/* --- values --- */
 
-/* Returns the next byte behind whitespace, without taking it; 0: the end. */
-static uint8_t next(struct run *run)
+static enum kn_json_event next(struct run *run)
 {
-    while (run->at < run->end &&
-           (*run->at == ' ' || *run->at == '\n' || *run->at == '\r' || *run->at == '\t'))
-        run->at++;
-    return run->at < run->end ? *run->at : 0;
+    enum kn_json_event event = kn_json_reader_next(&run->reader);
+    if (event == KN_JSON_PROBLEM) (void)fail(run, run->reader.problem);
+    return event;
 }
 
-static bool take(struct run *run, uint8_t wanted, const char *problem)
-{
-    if (next(run) != wanted) return fail(run, problem);
-    run->at++;
-    return 1;
-}
-
-static bool take_word(struct run *run, const char *word)
-{
-    size_t size = strlen(word);
-    if ((size_t)(run->end - run->at) < size || memcmp(run->at, word, size))
-        return fail(run, "the JSON text has an unknown word");
-    run->at += size;
-    return 1;
-}
-
-/* Copies a string without its quotes and escapes, behind its size. */
+/* Writes a key or string without its escapes, behind its size. */
 static bool put_string(struct run *run)
 {
-    const uint8_t *text = ++run->at, *bad;
-    bool has_escapes = 0;
-    int64_t place, size;
-    for (;; run->at++) {
-        if (run->at == run->end) return fail(run, "a string of the JSON text doesn't end");
-        if (*run->at == '"') break;
-        if (*run->at < 0x20) return fail(run, "a string of the JSON text has a control character");
-        if (*run->at != '\\') continue;
-        has_escapes = 1;
-        if (++run->at == run->end) return fail(run, "a string of the JSON text doesn't end");
-    }
-    size = run->at++ - text;
-    if (!has_escapes) {
+    const uint8_t *text = run->reader.text, *bad;
+    int64_t size = run->reader.text_bytes, place;
+    if (!run->reader.has_escapes) {
         uint8_t encoded[KN_VARLONG_MAX_BYTES];
         uint8_t *after = kn_uvarint_put(encoded, (uint64_t)size);
         return put(run, encoded, after - encoded) && put(run, text, size);
@@ -132,112 +102,99 @@ static bool put_number(struct run *run)
     uint8_t copy[KN_PROTOBUF_STRUCT_NUMBER_MAX_BYTES + 1], little[8];
     struct kn_number number;
     double value;
-    int64_t size = 0;
-    while (run->at + size < run->end &&
-           memchr(NUMBER_CHARACTERS, run->at[size], sizeof NUMBER_CHARACTERS - 1)) {
-        if (size == KN_PROTOBUF_STRUCT_NUMBER_MAX_BYTES)
-            return fail(run, "a number of the JSON text is too long");
-        copy[size] = run->at[size];
-        size++;
-    }
+    int64_t size = run->reader.text_bytes;
+    if (size > KN_PROTOBUF_STRUCT_NUMBER_MAX_BYTES)
+        return fail(run, "a number of the JSON text is too long");
+    memcpy(copy, run->reader.text, (size_t)size);
     copy[size] = 0;
     const char *problem = kn_number_scan(copy, &number);
-    if (!problem && number.end != copy + size) problem = "a number is malformed";
-    if (!problem && kn_number_to_double(&number, copy, &value))
-        problem = "a number of the JSON text is out of the range of a double";
     if (problem) return fail(run, problem);
-    run->at += size;
+    if (kn_number_to_double(&number, copy, &value))
+        return fail(run, "a number of the JSON text is out of the range of a double");
     kn_copy_little(little, &value, sizeof value);
     return put(run, (uint8_t[]){KN_STRUCT_NUMBER_TAG}, 1) && put(run, little, sizeof little);
 }
 
 /* --- messages --- */
 
-static bool put_value(struct run *run);
+static bool put_value(struct run *run, enum kn_json_event event);
 
-static bool put_delimited_value(struct run *run, uint8_t tag)
+static bool put_delimited_value(struct run *run, uint8_t tag, enum kn_json_event event)
 {
     int64_t place;
-    return put(run, &tag, 1) && begin(run, &place) && put_value(run) && end(run, place);
+    return put(run, &tag, 1) && begin(run, &place) && put_value(run, event) && end(run, place);
 }
 
+/* Writes the entry of the key that was read. */
 static bool put_entry(struct run *run)
 {
     int64_t place;
-    if (!put(run, (uint8_t[]){KN_STRUCT_ENTRY_TAG}, 1) || !begin(run, &place)) return 0;
-    if (next(run) != '"') return fail(run, "an object of the JSON text lacks a key");
-    if (!put(run, (uint8_t[]){KN_STRUCT_ENTRY_TAG}, 1) || !put_string(run)) return 0;
-    if (!take(run, ':', "an object of the JSON text lacks a colon")) return 0;
-    return put_delimited_value(run, KN_STRUCT_ENTRY_VALUE_TAG) && end(run, place);
+    return put(run, (uint8_t[]){KN_STRUCT_ENTRY_TAG}, 1) && begin(run, &place) &&
+           put(run, (uint8_t[]){KN_STRUCT_ENTRY_TAG}, 1) && put_string(run) &&
+           put_delimited_value(run, KN_STRUCT_ENTRY_VALUE_TAG, next(run)) && end(run, place);
 }
 
-/* Writes the entries of an object, or the items of a list, from its first bracket on. */
-static bool put_items(struct run *run, bool is_object)
+/* Writes the entries of an object or the items of a list whose first bracket was read. */
+static bool put_items(struct run *run)
 {
-    uint8_t last = is_object ? '}' : ']';
-    run->at++;
-    if (next(run) == last) {
-        run->at++;
-        return 1;
-    }
     for (;;) {
-        if (!(is_object ? put_entry(run) : put_delimited_value(run, KN_STRUCT_ENTRY_TAG))) return 0;
-        if (next(run) == last) {
-            run->at++;
-            return 1;
-        }
-        if (!take(run, ',', "an object or list of the JSON text doesn't end")) return 0;
+        enum kn_json_event event = next(run);
+        if (event == KN_JSON_CLOSED) return 1;
+        if (event == KN_JSON_PROBLEM) return 0;
+        bool is_good = event == KN_JSON_KEY ? put_entry(run)
+                                            : put_delimited_value(run, KN_STRUCT_ENTRY_TAG, event);
+        if (!is_good) return 0;
     }
 }
 
-static bool put_value(struct run *run)
+static bool put_value(struct run *run, enum kn_json_event event)
 {
-    uint8_t first = next(run);
-    bool is_object = first == '{';
+    uint8_t tag = event == KN_JSON_OBJECT ? KN_STRUCT_STRUCT_TAG : KN_STRUCT_LIST_TAG;
     int64_t place;
-    if (run->depth == KN_PROTOBUF_JSON_DEPTH_MAX)
-        return fail(run, "values of the JSON text are nested too deeply");
-    switch (first) {
-    case 0: return fail(run, "the JSON text ends within a value");
-    case 'n': return take_word(run, "null") && put_two(run, KN_STRUCT_NULL_TAG, 0);
-    case 't': return take_word(run, "true") && put_two(run, KN_STRUCT_BOOL_TAG, 1);
-    case 'f': return take_word(run, "false") && put_two(run, KN_STRUCT_BOOL_TAG, 0);
-    case '"': return put(run, (uint8_t[]){KN_STRUCT_STRING_TAG}, 1) && put_string(run);
-    case '{':
-    case '[': break;
-    default: return put_number(run);
+    if (event == KN_JSON_PROBLEM) return 0;
+    if (run->depth == KN_PROTOBUF_JSON_DEPTH_MAX) return fail(run, KN_JSON_TOO_DEEP);
+    switch (event) {
+    case KN_JSON_NULL: return put_two(run, KN_STRUCT_NULL_TAG, 0);
+    case KN_JSON_TRUE: return put_two(run, KN_STRUCT_BOOL_TAG, 1);
+    case KN_JSON_FALSE: return put_two(run, KN_STRUCT_BOOL_TAG, 0);
+    case KN_JSON_NUMBER: return put_number(run);
+    case KN_JSON_STRING: return put(run, (uint8_t[]){KN_STRUCT_STRING_TAG}, 1) && put_string(run);
+    default: break;
     }
-    if (!put(run, is_object ? (uint8_t[]){KN_STRUCT_STRUCT_TAG} : (uint8_t[]){KN_STRUCT_LIST_TAG},
-             1))
-        return 0;
     run->depth++;
-    bool is_good = begin(run, &place) && put_items(run, is_object) && end(run, place);
+    bool is_good = put(run, &tag, 1) && begin(run, &place) && put_items(run) && end(run, place);
     run->depth--;
     return is_good;
 }
 
-static bool put_message(struct run *run, enum kn_protobuf_json_kind kind)
+static bool put_message(struct run *run, enum kn_protobuf_json_kind kind, const uint8_t *text,
+                        int64_t size_bytes)
 {
-    if (!kn_utf8_is_valid(run->at, (size_t)(run->end - run->at)))
-        return fail(run, "the JSON text isn't UTF-8");
-    if (kind == KN_PROTOBUF_JSON_VALUE) return put_value(run);
-    bool is_object = kind == KN_PROTOBUF_JSON_STRUCT;
-    if (next(run) != (is_object ? '{' : '['))
-        return fail(run, is_object ? "the text is no JSON object" : "the text is no JSON list");
-    return put_items(run, is_object);
+    if (!kn_utf8_is_valid(text, (size_t)size_bytes)) return fail(run, "the JSON text isn't UTF-8");
+    /* a message is one level more than its value, and put_value() counts the values */
+    kn_json_reader_init(&run->reader, text, size_bytes, KN_PROTOBUF_JSON_DEPTH_MAX + 1);
+    enum kn_json_event event = next(run);
+    if (kind == KN_PROTOBUF_JSON_VALUE) return put_value(run, event);
+    if (kind == KN_PROTOBUF_JSON_STRUCT && event != KN_JSON_OBJECT)
+        return fail(run, "the text is no JSON object");
+    if (kind == KN_PROTOBUF_JSON_LIST && event != KN_JSON_LIST)
+        return fail(run, "the text is no JSON list");
+    return put_items(run);
 }
 
 int kn_protobuf_struct_put(struct kn_builder *builder, struct kn_built *column,
                            enum kn_protobuf_json_kind kind, const uint8_t *text, int64_t size_bytes,
                            const char **problem)
 {
-    struct run run = {.builder = builder, .column = column, .at = text, .end = text + size_bytes};
+    struct run run; /* the reader isn't cleared for each text */
     int64_t place;
+    run.builder = builder;
+    run.column = column;
     run.status = KN_OK;
-    bool is_good = begin(&run, &place) && put_message(&run, kind);
-    if (is_good) (void)next(&run);
-    if (is_good && run.at < run.end) is_good = fail(&run, "more text follows the JSON value");
-    if (is_good) (void)end(&run, place);
+    run.problem = NULL;
+    run.depth = 0;
+    bool is_good = begin(&run, &place) && put_message(&run, kind, text, size_bytes);
+    if (is_good && next(&run) == KN_JSON_END) (void)end(&run, place);
     *problem = run.problem;
     return run.status;
 }

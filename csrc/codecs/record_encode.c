@@ -9,6 +9,7 @@
 #include "base/utf8.h"
 #include "base/varint.h"
 #include "codecs/json_output.h"
+#include "codecs/json_reader.h"
 #include "codecs/limbs.h"
 #include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
@@ -490,7 +491,7 @@ static uint8_t *put_json_bytes(struct run *run, const struct kn_encode_op *op, i
         return kn_json_base64_put(to, from, size);
     case KN_ENCODE_JSON_RAW:
         if (!kn_utf8_is_valid(from, (size_t)size)) return refuse(run, "the text isn't UTF-8");
-        problem = kn_json_text_check(from, size, KN_ENCODE_JSON_DEPTH_MAX);
+        problem = kn_json_text_check(from, size, KN_JSON_READER_DEPTH_MAX);
         if (problem) return refuse(run, problem);
         if (!(to = reserve(run, to, size))) return NULL;
         memcpy(to, from, (size_t)size);

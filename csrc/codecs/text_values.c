@@ -490,11 +490,24 @@ static uint8_t *put_utf8(uint8_t *to, int32_t character)
     return to;
 }
 
+const char *kn_text_escape(const uint8_t **text, const uint8_t *end, int32_t *character)
+{
+    static const uint8_t CHARACTERS[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',
+                                            ['b'] = '\b', ['f'] = '\f',  ['n'] = '\n',
+                                            ['r'] = '\r', ['t'] = '\t'};
+    if (*text == end) return "a string ends within an escape";
+    uint8_t letter = *(*text)++;
+    if (letter != 'u') {
+        *character = CHARACTERS[letter];
+        return *character ? NULL : "a string has an unknown escape";
+    }
+    *character = unicode_escape(text, end);
+    return *character < 0 ? "an escape is malformed, or half of a surrogate pair" : NULL;
+}
+
 const char *kn_text_unescape(const uint8_t *text, int64_t size_bytes, uint8_t *to,
                              int64_t *to_bytes, const uint8_t **bad)
 {
-    static const char CHARACTERS[256] = {['"'] = '"',  ['\\'] = '\\', ['/'] = '/',  ['b'] = '\b',
-                                         ['f'] = '\f', ['n'] = '\n',  ['r'] = '\r', ['t'] = '\t'};
     const uint8_t *end = text + size_bytes;
     uint8_t *start = to;
     while (text < end) {
@@ -502,14 +515,10 @@ const char *kn_text_unescape(const uint8_t *text, int64_t size_bytes, uint8_t *t
             *to++ = *text++;
             continue;
         }
-        *bad = text++; /* the string doesn't end here: its quote is not escaped */
-        if (*text != 'u') {
-            if (!(*to++ = (uint8_t)CHARACTERS[*text++])) return "a string has an unknown escape";
-            continue;
-        }
-        text++;
-        int32_t character = unicode_escape(&text, end);
-        if (character < 0) return "an escape is malformed, or half of a surrogate pair";
+        int32_t character;
+        *bad = text++;
+        const char *problem = kn_text_escape(&text, end, &character);
+        if (problem) return problem;
         to = put_utf8(to, character);
     }
     *to_bytes = to - start;

@@ -54,6 +54,8 @@ const char *kn_text_uuid(const uint8_t *text, int64_t size_bytes, uint8_t *value
  * `value` has room for size_bytes / 4 * 3 + 2 bytes. */
 const char *kn_text_base64(const uint8_t *text, int64_t size_bytes, uint8_t *value,
                            int64_t *value_bytes);
+/* An escape of JSON, from the byte after the backslash on. *text moves behind it. */
+const char *kn_text_escape(const uint8_t **text, const uint8_t *end, int32_t *character);
 /* The content of a string of JSON: it ends before a quote that isn't escaped. It becomes text without
  * escapes, which is never longer. *bad: the first bad escape. */
 const char *kn_text_unescape(const uint8_t *text, int64_t size_bytes, uint8_t *to,

@@ -13,6 +13,7 @@ class DecodedType:
     skips_errors: bool
     has_reasons: bool
     keeps_bytes: bool
+    keeps_good_bytes: bool
     is_flat: bool
     def __new__(
         cls,
@@ -22,6 +23,7 @@ class DecodedType:
         skips_errors: bool,
         has_reasons: bool,
         keeps_bytes: bool,
+        keeps_good_bytes: bool = ...,
         is_flat: bool,
     ) -> DecodedType: ...
     def column_names(self) -> list[str]: ...

@@ -25,8 +25,8 @@ FRAMINGS = {"none": KN_FRAMING_NONE, "id": KN_FRAMING_ID, "indexes": KN_FRAMING_
 cdef class DecodedType:
     """The type of a decoded column, and the source of its decoders."""
 
-    def __cinit__(self, source not None, str field not None, *, bint skips_errors, bint has_reasons, bint keeps_bytes, bint is_flat):
-        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`. ``keeps_bytes`` needs ``has_reasons``."""
+    def __cinit__(self, source not None, str field not None, *, bint skips_errors, bint has_reasons, bint keeps_bytes, bint keeps_good_bytes=False, bint is_flat):
+        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`. ``keeps_bytes`` needs ``has_reasons``, and ``keeps_good_bytes`` needs ``keeps_bytes``."""
         self.source = source
         self.layout = source.layout
         self.field = field
@@ -35,6 +35,7 @@ cdef class DecodedType:
         if has_reasons:
             self.reasons = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "u", "", ())])
         self.keeps_bytes = keeps_bytes
+        self.keeps_good_bytes = keeps_good_bytes
         if keeps_bytes:
             self.bytes = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "z", "", ())])
         self.is_flat = is_flat
@@ -129,5 +130,6 @@ cdef Decoding new_decoding(DecodedType type, kn_columns *columns, int32_t column
     decoding.state.skips_errors = type.skips_errors
     decoding.state.reason_column = column + 1 if type.has_reasons else -1
     decoding.state.keeps_bytes = type.keeps_bytes
+    decoding.state.keeps_good_bytes = type.keeps_good_bytes
     kn_columns_set_decoding(columns, column, &decoding.state)
     return decoding

@@ -624,12 +624,14 @@ cdef int skip_items(Run *run, const Node *node) except -1:
 
 # --- programs ---
 
+# no_gc_clear, and a tuple: as in protobuf_objects, a program has its objects until it is freed.
 @cython.final
+@cython.no_gc_clear
 cdef class ObjectProgram:
     """A checked program that reads the records of one pair of schemas."""
     cdef Node *nodes
     cdef Part *parts
-    cdef list objects  # what the nodes and parts borrow
+    cdef tuple objects  # what the nodes and parts borrow
 
     def __cinit__(self, nodes not None):
         """Each node is (code, size, free_values, parts, object, names). The first one is the record.
@@ -637,15 +639,18 @@ cdef class ObjectProgram:
         Each part is (node, label, key, place); node -1 doesn't resolve. Raises ValueError if a
         number is out of its range.
         """
-        cdef list rows = list(nodes)
+        cdef list rows = [
+            (code, size, free_values, tuple(<list?>parts), target, names)
+            for code, size, free_values, parts, target, names in nodes
+        ]
+        cdef list objects = []
         cdef Py_ssize_t count = len(rows), part_count = 0, i
         cdef Node *node
         cdef Part *part
-        for _, _, _, parts, _, _ in rows:
-            part_count += len(<list?>parts)
-        if not count or count > INT32_MAX or part_count > INT32_MAX:
+        for i in range(count):
+            part_count += len(<tuple>rows[i][3])
+        if count < 1 or count > INT32_MAX or part_count > INT32_MAX:
             raise ValueError("a program needs nodes, and at most 2^31")
-        self.objects = []
         self.nodes = <Node *>calloc(<size_t>count, sizeof(Node))
         self.parts = part = <Part *>calloc(<size_t>(part_count or 1), sizeof(Part))
         if self.nodes == NULL or self.parts == NULL:
@@ -653,20 +658,23 @@ cdef class ObjectProgram:
         for i in range(count):
             node = &self.nodes[i]
             node.code, node.size, node.free_values, parts, target, names = rows[i]
-            node.object, node.names = self.borrow(target), self.borrow(names)
+            node.object, node.names = borrow(target, objects), borrow(names, objects)
             node.parts, node.part_count = part, <int32_t>len(parts)
-            for index, label, key, place in parts:
-                if not -1 <= index < count:
-                    raise ValueError(f"a part of node {i} is wrong")
-                part.node = &self.nodes[<Py_ssize_t>index] if index >= 0 else NULL
-                part.label, part.place = self.borrow(<str?>label), place
-                part.key = NULL if key is None else self.borrow(key)
+            for row in parts:
+                self.set_part(part, row, i, count, objects)
                 part += 1
             check_node(node, i, target, names)
+        self.objects = tuple(objects)
 
-    cdef PyObject *borrow(self, object target) except NULL:
-        self.objects.append(target)
-        return <PyObject *>target
+    cdef int set_part(self, Part *part, tuple row, Py_ssize_t node, Py_ssize_t count, list objects) except -1:
+        cdef Py_ssize_t index
+        index, label, key, place = row
+        if not -1 <= index < count:
+            raise ValueError(f"a part of node {node} is wrong")
+        part.node = &self.nodes[index] if index >= 0 else NULL
+        part.label, part.place = borrow(<str?>label, objects), place
+        part.key = NULL if key is None else borrow(key, objects)
+        return 0
 
     def __dealloc__(self):
         free(self.nodes)
@@ -688,6 +696,11 @@ cdef class ObjectProgram:
         run.free_values_left = FREE_VALUES_MAX
         run.depth = 0
         return read(&run, self.nodes)
+
+
+cdef PyObject *borrow(object target, list objects) except NULL:
+    objects.append(target)
+    return <PyObject *>target
 
 
 cdef int check_node(const Node *node, Py_ssize_t index, object target, object names) except -1:

@@ -341,12 +341,17 @@ cdef object message_of(const Type *type, const uint8_t *at, const uint8_t *end, 
 
 # --- programs ---
 
+# no_gc_clear, and a tuple: the garbage collector clears neither, so a program has its objects until it is
+# freed. Otherwise a program of a cycle could outlive them: while the collector clears the rest of the cycle,
+# `gc.get_objects()` in a destructor returns the program. The cycle ends nevertheless, because what a program
+# refers to (classes, functions, dicts) is cleared.
 @cython.final
+@cython.no_gc_clear
 cdef class MessageProgram:
     """A checked program that reads the messages of one type."""
     cdef Type *types
     cdef Field *fields
-    cdef list objects  # what the types and fields borrow
+    cdef tuple objects  # what the types and fields borrow
 
     def __cinit__(self, types not None):
         """Each type is (fields, cls, names, positional). The first one is that of the messages.
@@ -355,65 +360,81 @@ cdef class MessageProgram:
         default is a tuple of one object, or None: only google.protobuf makes it. Raises ValueError
         if a number is out of its range.
         """
-        cdef list rows = list(types)
+        cdef list rows = [(tuple(<list?>fields), cls, <tuple?>names, size) for fields, cls, names, size in types]
+        cdef list objects = []
         cdef Py_ssize_t count = len(rows), field_count = 0, i
-        cdef Type *type
         cdef Field *field
-        for fields, _, _, _ in rows:
-            field_count += len(<list?>fields)
-        if not count or count > INT32_MAX or field_count > INT32_MAX:
+        for i in range(count):
+            field_count += len(<tuple>rows[i][0])
+        if count < 1 or count > INT32_MAX or field_count > INT32_MAX:
             raise ValueError("a program needs types, and at most 2^31")
-        self.objects = []
         self.types = <Type *>calloc(<size_t>count, sizeof(Type))
         self.fields = field = <Field *>calloc(<size_t>(field_count or 1), sizeof(Field))
         if self.types == NULL or self.fields == NULL:
             raise MemoryError
         for i in range(count):
-            fields, cls, names, positional = rows[i]
-            type = &self.types[i]
-            type.fields, type.field_count = field, <int32_t>len(fields)
-            type.positional, type.names = positional, self.borrow(<tuple?>names)
-            if cls is None:
-                type.template = self.borrow(dict.fromkeys(names))
-            else:
-                type.cls = self.borrow(cls)
-            if positional < 0 or positional + len(names) != len(fields):
-                raise ValueError(f"the names of type {i} are wrong")
-            for row in fields:
-                self.set_field(field, row, count)
+            self.types[i].fields = field
+            set_type(&self.types[i], <tuple>rows[i], i, objects)
+            for row in <tuple>rows[i][0]:
+                self.set_field(field, row, count, objects)
                 field += 1
         for i in range(count):
             check_fields(&self.types[i], i)
+        self.objects = tuple(objects)
 
-    cdef int set_field(self, Field *field, tuple row, Py_ssize_t count) except -1:
+    cdef int set_field(self, Field *field, tuple row, Py_ssize_t count, list objects) except -1:
+        cdef Py_ssize_t index
         number, code, shape, slot, oneof, index, target, made, default = row
         if not -1 <= index < count:
             raise ValueError(f"the type of field {number} is wrong")
+        if default is not None and len(<tuple?>default) != 1:
+            raise ValueError(f"the default of field {number} is wrong")
         field.number, field.code, field.shape, field.slot, field.oneof = number, code, shape, slot, oneof
-        field.type = &self.types[<Py_ssize_t>index] if index >= 0 else NULL
-        field.object = self.borrow(target)
-        field.made = NULL if made is None else self.borrow(made)
-        field.default = NULL if default is None else self.borrow((<tuple?>default)[0])
+        field.type = &self.types[index] if index >= 0 else NULL
+        field.object = borrow(target, objects)
+        field.made = NULL if made is None else borrow(made, objects)
+        field.default = NULL if default is None else borrow((<tuple?>default)[0], objects)
         return 0
-
-    cdef PyObject *borrow(self, object target) except NULL:
-        self.objects.append(target)
-        return <PyObject *>target
 
     def __dealloc__(self):
         free(self.types)
         free(self.fields)
 
     def read(self, record not None):
-        """Return the object of a message, or Unplain: only google.protobuf reads the message."""
+        """Return the object of a message, or Unplain: only google.protobuf reads the message.
+
+        Raises MemoryError.
+        """
         cdef const uint8_t *start
         if not PyBytes_CheckExact(record):
             return UNPLAIN
         start = <const uint8_t *>PyBytes_AS_STRING(record)
         try:
             return message_of(self.types, start, start + PyBytes_GET_SIZE(record), 0)
+        except MemoryError:
+            raise
         except Exception:
             return UNPLAIN
+
+
+cdef PyObject *borrow(object target, list objects) except NULL:
+    objects.append(target)
+    return <PyObject *>target
+
+
+cdef int set_type(Type *type, tuple row, Py_ssize_t index, list objects) except -1:
+    cdef tuple fields, names
+    fields, cls, names, positional = row
+    type.field_count, type.positional, type.names = <int32_t>len(fields), positional, borrow(names, objects)
+    if type.positional < 0 or type.positional != len(fields) - len(names):
+        raise ValueError(f"the names of type {index} are wrong")
+    if cls is not None:
+        type.cls = borrow(cls, objects)
+    elif type.positional:
+        raise ValueError(f"type {index} makes a dict, so each field needs a name")
+    else:
+        type.template = borrow(dict.fromkeys(names), objects)
+    return 0
 
 
 cdef int check_fields(const Type *type, Py_ssize_t index) except -1:
@@ -433,6 +454,7 @@ cdef int check_fields(const Type *type, Py_ssize_t index) except -1:
             is_good &= isinstance(<object>field.object, dict)
         elif field.code == CALL:
             is_good &= callable(<object>field.object)
+        is_good &= field.made == NULL or field.shape == LIST and callable(<object>field.made)
         if field.shape == MAP:
             is_good &= field.type != NULL and field.type.field_count == 2
         before = field.number

@@ -384,9 +384,7 @@ class TypedWriter:
             from kafka_native.schema_registry.serdes import run
 
             serializer = avro.AvroSerializer(client, conf=conf, rule_registry=self._rules)
-            references: dict[str, Any] = {}
-            run(avro.references_of(schema, client, references, set()))
-            parsed = avro.parse(schema, references)
+            parsed = avro.parse(schema, run(avro.definitions_of(schema, client)))
             return typed_values.avro_converter(parsed.schema), serializer
         if self._choice.kind == "json":
             from kafka_native.schema_registry.json_schema import JSONSerializer

@@ -10,7 +10,7 @@ from kafka_native.codecs.avro_decoder import AvroDecoder, ColumnTypes, Enums, Sc
 from kafka_native.codecs.avro_encoder import AvroEncoder
 from kafka_native.codecs.avro_from_arrow import avro_schema_of
 from kafka_native.codecs.codec import FoundSchema, Registry, SchemaOfClient
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.encoding_codec import EncodeOptions, EncodingCodec
 
 __all__ = ["Avro"]
@@ -91,13 +91,11 @@ class Avro(EncodingCodec):
         guid_header: bool = False,
         ignore_extra: bool = False,
     ) -> None:
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
         options = EncodeOptions(
             auto_register, normalize, use_latest_version, ignore_extra, schema_id, guid_header
         )
         super().__init__(registry, subject=subject, schema=schema, options=options)
-        self._fields = None if fields is None else list(fields)
+        self._fields = field_names(fields)
         self._types = ColumnTypes(enums, unions, uuids)
 
     # --- decoding ---

@@ -26,7 +26,7 @@ from kafka_native.codecs.avro_resolution import (
     resolve,
 )
 from kafka_native.codecs.avro_schema import AvroField, AvroType, parse_schema
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below, by_first_name
 
@@ -456,8 +456,7 @@ class AvroDecoder(ColumnDecoder):
         unions: Unions = "dense",
         uuids: Uuids = "binary",
     ) -> None:
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
+        fields = field_names(fields)
         references = list(references)
         written = parse_schema(writer, references)
         if reader_references is None:

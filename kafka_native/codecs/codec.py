@@ -16,6 +16,7 @@ from kafka_native._native.codec_core import Layout
 from kafka_native.codecs.column_decoder import ColumnDecoder
 from kafka_native.codecs.errors import MessageDecodeError, SchemaError, SchemaLookupError
 from kafka_native.codecs.framing import schema_of
+from kafka_native.codecs.references import found_now, referenced_schemas
 
 __all__ = ["Codec", "FoundSchema", "RecordReader", "Registry", "SchemaOfClient"]
 
@@ -23,8 +24,6 @@ C = TypeVar("C", bound="Codec")
 
 DECODERS_MAX = 1000
 """How many decoders of a column are kept."""
-REFERENCES_MAX = 1000
-"""How many schemas a schema may refer to."""
 NOT_FOUND_CODES = (40401, 40402, 40403)
 """Codes of registries that don't have the subject, version or schema."""
 
@@ -223,24 +222,11 @@ class Codec:
         kind = schema.schema_type or "AVRO"
         if kind != self.schema_type:
             raise SchemaError(f"it is a schema of type {kind}, not {self.schema_type}")
-        references: dict[str, str] = {}
-        self._add_references(schema, references, set())
+        if getattr(schema, "references", None) and self._registry is None:
+            raise SchemaError("a schema that refers to others needs a schema registry")
+        steps = referenced_schemas(schema, self._registry, text_format=self.text_format)
+        references = {name: each.schema_str or "" for name, each in found_now(steps)}
         return FoundSchema(schema.schema_str, references, label)
-
-    def _add_references(self, schema: Any, found: dict[str, str], seen: set[Any]) -> None:
-        """Add the texts of referenced schemas, each behind those that it refers to."""
-        for each in getattr(schema, "references", None) or ():
-            if self._registry is None:
-                raise SchemaError("a schema that refers to others needs a schema registry")
-            place = each.subject, each.version
-            if place in seen:
-                continue
-            if len(seen) == REFERENCES_MAX:
-                raise SchemaError(f"it refers to more than {REFERENCES_MAX} schemas")
-            seen.add(place)
-            referenced = self._registry.get_version(*place, True, self.text_format).schema
-            self._add_references(referenced, found, seen)
-            found[each.name] = referenced.schema_str or ""
 
 
 class RecordReader:

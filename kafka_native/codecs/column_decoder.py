@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from kafka_native._native.codec_core import Decoded, Program
@@ -114,3 +114,10 @@ class ColumnDecoder:
         if errors and on_error == "raise":
             raise errors[0]
         return DecodedColumn(decoded, errors)
+
+
+def field_names(fields: Iterable[str] | None) -> list[str] | None:
+    """Return the argument ``fields`` of a codec as a list. TypeError: it is one str."""
+    if isinstance(fields, str):
+        raise TypeError("fields must be a sequence of names, not one str")
+    return None if fields is None else list(fields)

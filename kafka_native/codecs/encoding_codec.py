@@ -200,6 +200,8 @@ class EncodingCodec(Codec):
 
         :raises SchemaError: It has another type, or rules that don't run for columns.
         """
+        if isinstance(schema, FoundSchema):
+            return schema
         if not hasattr(schema, "schema_str"):
             return FoundSchema(schema, {}, "the writer's schema")
         rules = getattr(schema, "rule_set", None)

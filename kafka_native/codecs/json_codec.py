@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from kafka_native._native.codec_core import read_arrow_schema
 from kafka_native.codecs.codec import FoundSchema, Registry
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encoding_codec import EncodeOptions, EncodingCodec
 from kafka_native.codecs.json_decoder import JsonDecoder
@@ -97,8 +97,6 @@ class Json(EncodingCodec):
         guid_header: bool = False,
         ignore_extra: bool = False,
     ) -> None:
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
         if isinstance(schema, JsonDecoder) and fields is not None:
             raise TypeError("fields= belongs to the JsonDecoder")
         if guid_header and framed is False:
@@ -107,7 +105,7 @@ class Json(EncodingCodec):
             auto_register, normalize, use_latest_version, ignore_extra, schema_id, guid_header
         )
         super().__init__(registry, subject=subject, schema=schema, options=options)
-        self._fields = None if fields is None else list(fields)
+        self._fields = field_names(fields)
         self._timestamp_unit = timestamp_unit
         self._framed = registry is not None if framed is None else framed
 

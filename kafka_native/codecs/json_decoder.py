@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from kafka_native._native.codec_core import JSON_CODES, JsonProgram
 from kafka_native.codecs import layout
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.json_columns import JsonColumn, column_of_arrow, project
 from kafka_native.codecs.json_inference import infer_column
@@ -71,8 +71,7 @@ class JsonDecoder(ColumnDecoder):
             column = column_of_arrow(schema)
         else:
             column = column_of_schema(schema, references or {}, UNIT_LETTERS[timestamp_unit])
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
+        fields = field_names(fields)
         if fields is not None:
             column = project(column, fields)
         try:

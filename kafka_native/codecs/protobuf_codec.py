@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kafka_native.codecs.codec import FoundSchema, Registry
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.codecs.encoding_codec import EncodeOptions, EncodingCodec
 from kafka_native.codecs.errors import SchemaError
@@ -99,14 +99,12 @@ class Protobuf(EncodingCodec):
         guid_header: bool = False,
         ignore_extra: bool = False,
     ) -> None:
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
         options = EncodeOptions(
             auto_register, normalize, use_latest_version, ignore_extra, schema_id, guid_header
         )
         super().__init__(registry, subject=subject, schema=schema, options=options)
         self._message = message
-        self._fields = None if fields is None else list(fields)
+        self._fields = field_names(fields)
         self._enums: Names = enums
         self._time_unit: TimeUnit = time_unit
         self._recursive: Recursive = recursive

@@ -17,7 +17,7 @@ from kafka_native._native.codec_core import (
     ProtobufProgram,
 )
 from kafka_native.codecs import layout
-from kafka_native.codecs.column_decoder import ColumnDecoder
+from kafka_native.codecs.column_decoder import ColumnDecoder, field_names
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
@@ -426,8 +426,7 @@ class ProtobufDecoder(ColumnDecoder):
         time_unit: TimeUnit = "ns",
         recursive: Recursive = "raise",
     ) -> None:
-        if isinstance(fields, str):
-            raise TypeError("fields must be a sequence of names, not one str")
+        fields = field_names(fields)
         if enums not in ("names", "numbers"):
             raise ValueError(f'enums must be "names" or "numbers", not {enums!r}')
         if time_unit not in UNITS:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.codecs.avro_reader import AvroReader
@@ -41,6 +40,7 @@ from kafka_native.schema_registry.serdes import (
     Properties,
     SerializerSteps,
     Steps,
+    references_of,
     run,
 )
 from kafka_native.schema_registry.validation_rules import (
@@ -238,30 +238,20 @@ def _with_references(
     return result
 
 
-def references_of(
-    schema: Schema, client: Any, found: dict[str, AvroSchema], seen: set[Any]
-) -> Steps[None]:
-    """Add the schemas that a schema refers to, each once: references may form a cycle."""
-    for reference in schema.references or ():
-        if reference.subject is None or reference.version is None:
-            raise SerializationError(f"reference {reference.name} has no subject or no version")
-        key = (reference.name, reference.subject, reference.version)
-        if key in seen:
-            continue
-        seen.add(key)
-        call = partial(client.get_version, reference.subject, reference.version, True)
-        registered = yield call
-        yield from references_of(registered.schema, client, found, seen)
+def definitions_of(schema: Schema, registry: Any) -> Steps[dict[str, AvroSchema]]:
+    """Find the definitions of all schemas that a schema refers to, by name."""
+    found: dict[str, AvroSchema] = {}
+    for name, referenced in (yield from references_of(schema, registry)):
         try:
-            definition = json.loads(_as_object(registered.schema.schema_str or ""))
+            definition = json.loads(_as_object(referenced.schema_str or ""))
         except ValueError as error:
             raise SerializationError(
-                f"the Avro schema can't be parsed: its reference {reference.name}: {error}"
+                f"the Avro schema can't be parsed: its reference {name}: {error}"
             ) from error
-        if reference.name is not None:
-            found[reference.name] = definition
+        found[name] = definition
         if isinstance(definition, dict) and "name" in definition:
             found[_full_name(definition, "")] = definition
+    return found
 
 
 def _full_name(definition: Mapping[str, Any], namespace: str) -> str:
@@ -626,9 +616,7 @@ class _AvroSteps:
     _registry: Any
 
     def _parse(self, schema: Schema) -> Steps[ParsedAvro]:
-        references: dict[str, AvroSchema] = {}
-        yield from references_of(schema, self._registry, references, set())
-        return parse(schema, references)
+        return parse(schema, (yield from definitions_of(schema, self._registry)))
 
     def _transformer(self, parsed: ParsedAvro) -> FieldTransformer:
         def walk(ctx: RuleContext, field_transform: FieldTransform, message: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.schema_registry.json_acceptance import acceptor_of
@@ -40,6 +39,7 @@ from kafka_native.schema_registry.serdes import (
     Properties,
     SerializerSteps,
     Steps,
+    references_of,
     run,
 )
 from kafka_native.schema_registry.validation_rules import (
@@ -228,23 +228,6 @@ def parse(schema: Schema) -> JsonSchema:
     return parsed
 
 
-def references_of(
-    schema: Schema, client: Any, found: list[tuple[str, Resource[Any]]], seen: set[Any]
-) -> Steps[None]:
-    """Add the schemas that a schema refers to, each once: references may form a cycle."""
-    for reference in schema.references or ():
-        if reference.subject is None or reference.version is None or reference.name is None:
-            raise SerializationError(f"reference {reference.name} has no subject or no version")
-        key = (reference.name, reference.subject, reference.version)
-        if key in seen:
-            continue
-        seen.add(key)
-        registered = yield partial(client.get_version, reference.subject, reference.version, True)
-        yield from references_of(registered.schema, client, found, seen)
-        contents = parse(registered.schema)
-        found.append((reference.name, Resource.from_contents(contents, DEFAULT_SPEC)))
-
-
 def _first_fit(
     references: Registry[Any], schemas: list[Any], resolver: Any, value: Any
 ) -> tuple[Any, Any] | None:
@@ -411,9 +394,10 @@ class _JsonSteps:
     _registry: Any
 
     def _parse(self, schema: Schema) -> Steps[ParsedJson]:
-        found: list[tuple[str, Resource[Any]]] = []
-        yield from references_of(schema, self._registry, found, set())
-        references: Registry[Any] = Registry().with_resources(found)
+        references: Registry[Any] = Registry().with_resources(
+            (name, Resource.from_contents(parse(referenced), DEFAULT_SPEC))
+            for name, referenced in (yield from references_of(schema, self._registry))
+        )
         return ParsedJson(parse(schema), references)
 
     def _transformer(self, parsed: ParsedJson) -> FieldTransformer:

@@ -52,6 +52,7 @@ from kafka_native.schema_registry.serdes import (
     Properties,
     SerializerSteps,
     Steps,
+    references_of,
 )
 from kafka_native.schema_registry.subject_names import reference_subject_name_strategy
 from kafka_native.schema_registry.validation_rules import Validation, ValidationRule
@@ -248,23 +249,12 @@ def parse(schema: Schema, registry: Any) -> Steps[ParsedProtobuf]:
     :param registry: The registry's client.
     :raises SerializationError: The schema, or one that it refers to, is invalid or missing.
     """
-    references: dict[str, Any] = {}
-    yield from _add_references(schema, registry, references)
+    found = yield from references_of(
+        schema, registry, text_format="serialized", skips=files.is_builtin
+    )
+    references = {name: files.proto_of(name, each.schema_str or "") for name, each in found}
     root = files.proto_of(files.ROOT_FILE, schema.schema_str or "")
     return ParsedProtobuf(files.pool_of(root, references))
-
-
-def _add_references(schema: Schema, registry: Any, found: dict[str, Any]) -> Steps[None]:
-    for reference in schema.references or ():
-        name = reference.name
-        if name is None or reference.subject is None or reference.version is None:
-            raise SerializationError(f"reference {name} has no subject or no version")
-        if name in found or files.is_builtin(name):
-            continue
-        call = registry.get_version
-        version = yield partial(call, reference.subject, reference.version, True, "serialized")
-        found[name] = files.proto_of(name, version.schema.schema_str or "")
-        yield from _add_references(version.schema, registry, found)
 
 
 def schema_to_register(

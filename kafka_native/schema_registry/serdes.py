@@ -15,7 +15,9 @@ from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kafka_native._native.conversions import LastConversion, Unknown
+from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.framing import FRAMING_SIZES
+from kafka_native.codecs.references import referenced_schemas
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
 from kafka_native.schema_registry.rule_registry import RuleRegistry
@@ -909,6 +911,24 @@ class DeserializerSteps(BaseSerde):
             return self._from_value(value, ctx)
         except SerializationError as error:
             self._raise_with_context(error, ctx, schema_id)
+
+
+def references_of(
+    schema: Schema,
+    registry: Any,
+    *,
+    text_format: str | None = None,
+    skips: Callable[[str], bool] = lambda name: False,
+) -> Steps[list[tuple[str, Schema]]]:
+    """Find the names and schemas of all references, see `referenced_schemas`.
+
+    :raises SerializationError: A reference is incomplete, or there are too many.
+    """
+    steps = referenced_schemas(schema, registry, text_format=text_format, skips=skips)
+    try:
+        return (yield from steps)
+    except SchemaError as error:
+        raise SerializationError(f"the schema: {error}") from error
 
 
 def framing_problem(data: bytes, error: Exception) -> str:

@@ -44,3 +44,7 @@ class PipelineError(RuntimeError):
 
 class MalformedRecordError(ValueError):
     """A record doesn't decode into its typed columns (``mode=FAILFAST``)."""
+
+
+class DeadLetterError(RuntimeError):
+    """Dead letters can't be written to the topic or folder of the option ``deadLetters``."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native import KafkaError, KafkaException
-from kafka_native._reference.property import REDACTED, without_secrets
+from kafka_native._reference.property import CONSUMER, REDACTED, without_secrets
 from kafka_native.config import PROPERTIES, parse
 from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import OptionError
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from kafka_native.spark.typed_sink import Encodings
 
 __all__ = [
+    "DeadLetterTarget",
     "SinkOptions",
     "SourceOptions",
     "Subscription",
@@ -78,12 +79,16 @@ SOURCE_NAMES: Final = (
     "taskReports",
     "checkpointLocation",
     "pushFilters",
+    "deadLetters",
     *NAMES,
 )
-"""The source's options besides ``kafka.*`` and ``schema.registry.*``."""
+"""The source's options besides ``kafka.*``, ``deadLetters.kafka.*`` and ``schema.registry.*``."""
 
 SINK_NAMES: Final = ("topic", "includeHeaders", *FORMAT_NAMES)
 """The sink's options besides ``kafka.*`` and ``schema.registry.*``."""
+
+DEAD_LETTERS_PREFIX: Final = "deadletters."
+"""The prefix of ``kafka.*`` properties for the producer of dead letters."""
 
 _SPARK_OPTIONS: Final = frozenset(
     {"path", "checkpointlocation", "queryname", "outputmode", "withschemaevolution"}
@@ -119,6 +124,7 @@ _DURATION_S: Final = {
     "h": 3600.0,
     "d": 86400.0,
 }
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _NUMBER_MAX: Final = (1 << 63) - 1
 PROPAGATION_S: Final = 10.0
 _CLIENT_ID: Final = "kafka-native-spark"
@@ -195,6 +201,8 @@ class SourceOptions:
     """How keys and values are decoded; None: they are bytes."""
     decoded: TypedColumns | None = None
     """The decoded columns, when the driver has found the schemas (`with_columns`)."""
+    dead_letters: DeadLetterTarget | None = None
+    """Where records go that don't decode; None: nowhere."""
     batch_rows: int = 0
     """The largest number of rows in an Arrow batch; 0: the source chooses."""
     task_reports: bool = False
@@ -222,12 +230,14 @@ class SourceOptions:
         :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
-        _check_names(given, SOURCE_NAMES, (PREFIX, REGISTRY_PREFIX))
+        _check_names(given, SOURCE_NAMES, (PREFIX, DEAD_LETTERS_PREFIX + PREFIX, REGISTRY_PREFIX))
         _refuse(given, _SOURCE_REFUSED)
         parser = _OptionParser(given)
         consumer = _consumer_config(given)
         subscription = _subscription(given)
-        typed = parse_typed(given, subscription.named_topics, _fields(given))
+        dead_letters = _dead_letters(given, subscription)
+        modes = {} if dead_letters is None else {"mode": "DROPMALFORMED"}
+        typed = parse_typed({**given, **modes}, subscription.named_topics, _fields(given))
         rows: Literal["records", "ranges"] = (
             "ranges"
             if parser.choice("rows", ("records", "ranges"), "records") == "ranges"
@@ -257,6 +267,7 @@ class SourceOptions:
             columns=_columns(given, parser.flag("includeHeaders", False), typed),
             rows=rows,
             typed=typed,
+            dead_letters=dead_letters,
             batch_rows=parser.integer("batchRows", 0, 0),
             task_reports=parser.flag("taskReports", False),
             push_filters=parser.flag("pushFilters", False),
@@ -342,6 +353,8 @@ class SinkOptions:
     """How keys and values are encoded; None: they are bytes or strings."""
     encodings: Encodings | None = None
     """The schemas of encoded columns, when the driver has found them."""
+    checkpoint: str = ""
+    """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: unknown."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -380,7 +393,8 @@ class SinkOptions:
         return cls(
             producer=checked,
             topic=topic,
-            typed=parse_typed(given, () if topic is None else (topic,), {}),
+            typed=parse_typed(given, () if topic is None else (topic,), None),
+            checkpoint=given.get("checkpointlocation", "").strip(),
             propagation_s=_propagation_s(checked),
             given=given,
         )
@@ -405,6 +419,20 @@ class SinkOptions:
     def __repr__(self) -> str:
         """The user's options, with secrets replaced."""
         return f"SinkOptions({redacted(self.given)})"
+
+
+@dataclass(frozen=True)
+class DeadLetterTarget:
+    """Where dead letters go: a folder or a topic. It can be pickled. Its repr hides secrets."""
+
+    folder: str = ""
+    """The folder, or its URI; empty: a topic."""
+    sink: SinkOptions | None = None
+    """The topic with the options of its producer; None: a folder."""
+
+    def __str__(self) -> str:
+        """The name for logs."""
+        return self.folder if self.sink is None else f"topic {self.sink.topic}"
 
 
 # --- single values ---
@@ -582,6 +610,45 @@ def _fields(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
         if dot:
             found[name.lower()] = (*found.get(name.lower(), ()), path)
     return found
+
+
+def _dead_letters(given: Mapping[str, str], subscription: Subscription) -> DeadLetterTarget | None:
+    """The target of dead letters: a topic if the name can be one, else a folder."""
+    target = given.get("deadletters", "").strip()
+    if not target:
+        if any(name.startswith(DEAD_LETTERS_PREFIX) for name in given) or "deadletters" in given:
+            raise OptionError("deadLetters", "it is missing: write a topic or a folder")
+        return None
+    if "value.format" not in given and "key.format" not in given:
+        raise OptionError("deadLetters", "it needs value.format or key.format")
+    mode = given.get("mode", "DROPMALFORMED").strip().upper()
+    if mode != "DROPMALFORMED":
+        raise OptionError(
+            "deadLetters", f"it takes bad records out of the frame: leave mode={mode} out"
+        )
+    if "/" in target:
+        return DeadLetterTarget(folder=target)
+    if not _TOPIC.fullmatch(target):
+        raise OptionError(
+            "deadLetters", f"{target!r} is neither a topic nor a folder: write a folder with a /"
+        )
+    if target in subscription.named_topics or (
+        subscription.pattern and topic_pattern(subscription.pattern).fullmatch(target)
+    ):
+        raise OptionError("deadLetters", f"the query reads topic {target} itself: write another")
+    own = {
+        PREFIX + name: value
+        for name, value in client_properties(given, "producer").items()
+        if name not in PROPERTIES or PROPERTIES[name].scope != CONSUMER
+    }
+    more = {
+        name.removeprefix(DEAD_LETTERS_PREFIX): value
+        for name, value in given.items()
+        if name.startswith(DEAD_LETTERS_PREFIX)
+    }
+    sink = SinkOptions.parse({**own, **more, "topic": target})
+    reason = "dead letters are written at least once"
+    return DeadLetterTarget(sink=sink.without_transactions(reason))
 
 
 def _consumer_config(given: Mapping[str, str]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,10 +30,13 @@ from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
 from kafka_native.spark.errors import DataLossError, MalformedRecordError
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import EARLIEST, GONE_ERRORS, LATEST
-from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.options import DeadLetterTarget, SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.task_reports import TaskReport, attempt_and_batch
 from kafka_native.spark.typed_columns import TypedColumns, codecs_of
+
+if TYPE_CHECKING:
+    from kafka_native.spark.dead_letters import DeadLetterWriter
 
 BATCH_ROWS: Final = 10_000
 """The largest number of rows in a batch, unless ``batchRows`` is set."""
@@ -80,6 +83,8 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
+OnCounts = Callable[[int, int], object]
+"""Called at the end of a range: the numbers of rows and of dead letters."""
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
 
@@ -119,14 +124,18 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def read_rows(
-    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
+    options: SourceOptions,
+    range_: OffsetRange,
+    on_skip: OnSkip = lambda start, end, reason: None,
+    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
 
     :param on_skip: See `read_range`.
+    :param on_counts: See `read_range`.
     """
     if options.rows == "records":
-        yield from read_range(options, range_, on_skip=on_skip)
+        yield from read_range(options, range_, on_skip=on_skip, on_counts=on_counts)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -141,6 +150,7 @@ def read_range(
     range_: OffsetRange,
     columns: Sequence[str] | None = None,
     on_skip: OnSkip = lambda start, end, reason: None,
+    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of one range in order, as Arrow batches.
 
@@ -153,7 +163,9 @@ def read_range(
     :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
+    :param on_counts: Called at the end, when the dead letters are stored (``deadLetters``).
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
+    :raises DeadLetterError: The dead letters can't be stored.
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
     :raises MalformedRecordError: A record doesn't decode (``mode=FAILFAST``).
     :raises SchemaLookupError: The schema registry doesn't answer.
@@ -165,10 +177,39 @@ def read_range(
         on_skip(range_.start, range_.end, range_.lost)
         return
     with _consumers.borrowed(options.consumer) as consumer:
+        reader = _row_reader(consumer, options, range_, columns, on_skip)
         try:
-            yield from _row_reader(consumer, options, range_, columns, on_skip)
+            if isinstance(reader, _TypedRowReader) and options.dead_letters is not None:
+                yield from _with_dead_letters(reader, options.dead_letters, range_, on_counts)
+            else:
+                yield from reader
         except GeneratorExit:
             return  # Spark needs no more rows, for example with LIMIT: keep the consumer
+
+
+def _with_dead_letters(
+    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange, on_counts: OnCounts
+) -> Iterator[pa.RecordBatch]:
+    """Read a range, and store its dead letters at the end."""
+    from kafka_native.spark.dead_letters import open_writer  # it imports pyarrow.fs
+
+    rows = 0
+    with open_writer(target, range_) as writer:
+        reader.dead_letters = writer
+        for batch in reader:
+            rows += batch.num_rows
+            yield batch
+        writer.commit()
+    on_counts(rows, writer.rows)
+    if writer.rows:
+        logger.warning(
+            "%s: %d rows, and %d dead letters in %s; the first: %s",
+            range_,
+            rows,
+            writer.rows,
+            target,
+            reader.first_reason,
+        )
 
 
 def read_batches(
@@ -496,14 +537,30 @@ class _TypedRowReader(_RowReader):
         fields = decoded.decoded_fields(options.columns)
         plain = [name for name in options.columns if name in COLUMNS and name not in fields]
         super().__init__(consumer, options, range_, plain, on_skip)
+        has_letters = options.dead_letters is not None
+        if has_letters:
+            self._arrow_columns |= {
+                _ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1]
+                for name in ("key", "value", "timestamp", "timestampType", "headers")
+            }
         self._arrow_columns |= dict.fromkeys(fields)
         codecs = codecs_of(decoded)
         self._codecs = {name: codecs[name] for name in fields}
         self._decoded = decoded
         self._output = decoded.output(options.columns)
-        self._keeps_bytes = decoded.keeps_bytes(options.columns)
+        self._kept_bytes: Literal["column", "bytes", "all_bytes"] = "column"
+        if has_letters and len(fields) > 1:
+            self._kept_bytes = "all_bytes"  # one of the two may decode
+        elif has_letters or decoded.keeps_bytes(options.columns):
+            self._kept_bytes = "bytes"
+        # The columns of the frame. Those about bad records aren't filtered.
+        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in plain), *fields]
+        self._last_field = fields[-1]
         self._dropped = 0
-        self._first_reason = ""
+        self.first_reason = ""
+        """Why the first record doesn't decode; empty: all of them decode."""
+        self.dead_letters: DeadLetterWriter | None = None
+        """Takes the records that don't decode; None: they are left out or raise an error."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         yield from super().__iter__()
@@ -512,7 +569,7 @@ class _TypedRowReader(_RowReader):
                 "%s: %d records don't decode and are left out (mode=DROPMALFORMED); the first: %s",
                 self._range,
                 self._dropped,
-                self._first_reason,
+                self.first_reason,
             )
 
     def _consume(self, rows_max: int) -> ArrowBatch:
@@ -522,13 +579,15 @@ class _TypedRowReader(_RowReader):
             columns=self._arrow_columns,
             value=self._codecs.get("value"),
             key=self._codecs.get("key"),
-            on_error="bytes" if self._keeps_bytes else "column",
+            on_error=self._kept_bytes,
         )
 
     def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         if self._decoded.options.mode != "PERMISSIVE":
             for field in self._codecs:
                 batch = self._without_errors(batch, field)
+            if self.dead_letters is not None:
+                self.dead_letters.end_batch()
         arrays: list[pa.Array] = []
         for name in self._options.columns:
             error = self._decoded.options.error_columns.get(name)
@@ -549,20 +608,32 @@ class _TypedRowReader(_RowReader):
         count = len(reasons) - reasons.null_count
         if not count:
             return batch
-        first = pc.index(pc.is_valid(reasons), True).as_py()
+        is_bad = pc.is_valid(reasons)
+        if not self.first_reason:
+            self.first_reason = self._first_reason(batch, field, reasons, is_bad)
+        if self._decoded.options.mode == "FAILFAST":
+            raise MalformedRecordError(
+                f"{self.first_reason}. Write mode=PERMISSIVE for a null and a column with the "
+                "record, or mode=DROPMALFORMED to leave such records out"
+            )
+        if self.dead_letters is None:
+            self._dropped += count
+        else:
+            self.dead_letters.write(batch, pc.indices_nonzero(is_bad), field, self._codecs)
+        if field == self._last_field:
+            batch = batch.select(self._good_columns)
+        return batch.filter(pc.invert(is_bad))
+
+    def _first_reason(
+        self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array
+    ) -> str:
+        """A text about the first record that doesn't decode."""
+        first = pc.index(is_bad, True).as_py()
         offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
-        reason = (
+        return (
             f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
             f"its {field} doesn't decode: {reasons[first].as_py()}"
         )
-        if self._decoded.options.mode == "FAILFAST":
-            raise MalformedRecordError(
-                f"{reason}. Write mode=PERMISSIVE for a null and a column with the record, or "
-                "mode=DROPMALFORMED to leave such records out"
-            )
-        self._first_reason = self._first_reason or reason
-        self._dropped += count
-        return batch.filter(pc.is_null(reasons))
 
 
 def _row_reader(

@@ -44,6 +44,7 @@ __all__ = [
     "parse_typed",
     "registry_client",
     "resolve",
+    "writer_schema",
 ]
 
 Mode = Literal["FAILFAST", "PERMISSIVE", "DROPMALFORMED"]
@@ -59,12 +60,11 @@ DEFAULT_MODES: Final[Mapping[str, Mode]] = {
 }
 """The defaults of Spark's from_avro, from_protobuf and from_json."""
 FIELDS: Final = ("value", "key")
-_PARTS: Final = ("format", "subject", "schema", "message")
+_PARTS: Final = ("format", "subject", "schema", "message", "schema.upgrade")
 FORMAT_NAMES: Final = tuple(f"{name}.{part}" for name in FIELDS for part in _PARTS)
 """The options of the formats and their schemas, of sources and sinks."""
 NAMES: Final = (
     *FORMAT_NAMES,
-    *(f"{name}.schema.upgrade" for name in FIELDS),
     "mode",
     "columnNameOfCorruptRecord",
     "flatten",
@@ -243,21 +243,22 @@ class TypedColumns:
 def parse_typed(
     given: Mapping[str, str],
     topics: tuple[str, ...],
-    fields: Mapping[str, tuple[str, ...]],
+    fields: Mapping[str, tuple[str, ...]] | None,
 ) -> TypedOptions | None:
     """Parse the options of typed columns. None: keys and values stay bytes.
 
     :param given: Options with lower-case names.
     :param topics: The topics that the query names; empty: unknown.
-    :param fields: The fields of ``columns=``, such as ``customer`` of ``value.customer``.
+    :param fields: The fields of ``columns=``, such as ``customer`` of ``value.customer``. None: the
+        options are those of a sink.
     :raises OptionError: An option is invalid.
     """
+    registry = _registry(given)
     decodings = tuple(
         found
         for name in FIELDS
-        if (found := _decoding(given, name, topics, fields.get(name))) is not None
+        if (found := _decoding(given, name, topics, fields, bool(registry))) is not None
     )
-    registry = _registry(given)
     if not decodings:
         for name in (*NAMES, *(REGISTRY_PREFIX + each for each, _ in registry)):
             if name.lower() in given:
@@ -283,11 +284,12 @@ def _decoding(
     given: Mapping[str, str],
     name: str,
     topics: tuple[str, ...],
-    fields: tuple[str, ...] | None,
+    fields: Mapping[str, tuple[str, ...]] | None,
+    has_registry: bool,
 ) -> Decoding | None:
     format_ = given.get(f"{name}.format", "").strip().lower()
     if not format_:
-        for part in (*_PARTS[1:], "schema.upgrade"):
+        for part in _PARTS[1:]:
             if f"{name}.{part}" in given:
                 raise OptionError(f"{name}.{part}", f"it needs {name}.format")
         return None
@@ -299,16 +301,21 @@ def _decoding(
     message = given.get(f"{name}.message", "").strip()
     if message and format_ != "protobuf":
         raise OptionError(f"{name}.message", "only Protobuf has messages")
-    made = Decoding(name, format_, message=message, fields=fields)
+    is_sink = fields is None
+    chosen = None if fields is None else fields.get(name)
+    made = Decoding(name, format_, message=message, fields=chosen)
     is_upgrade = _flag(given, f"{name}.schema.upgrade")
     text = given.get(f"{name}.schema", "").strip()
     subject = given.get(f"{name}.subject", "").strip()
     if text and not text.isdigit():
-        if subject:
+        if subject and not is_sink:
             raise OptionError(
                 f"{name}.subject", f"{name}.schema has the schema already: write one of them"
             )
-        return dataclasses.replace(made, schema=_given_schema(f"{name}.schema", text, format_))
+        schema = _given_schema(f"{name}.schema", text, format_)
+        return dataclasses.replace(made, schema=schema, subject=subject)
+    if is_sink and format_ == "json" and not (text or subject or has_registry):
+        return made  # values are written as their columns' types say
     if not subject and len(topics) != 1:
         raise OptionError(
             f"{name}.subject",
@@ -614,6 +621,19 @@ def _union_paths(kind: AvroType, path: str) -> Iterable[str]:
         yield from _union_paths(kind.item, f"{path}[]")
     for member in kind.fields:
         yield from _union_paths(member.type, f"{path}.{member.name}".lstrip("."))
+
+
+def writer_schema(decoding: Decoding) -> Any:
+    """The schema of the options as the format's codec takes it for producers. None: there is none.
+
+    :raises SchemaError: It is malformed.
+    """
+    if decoding.format != "json" or not decoding.schema:
+        return decoding.schema or None
+    content = loaded(decoding.schema)
+    if isinstance(content, dict) and content.get("type") == "struct":
+        return _arrow_schema(StructType.fromJson(content))
+    return decoding.schema
 
 
 def _json_reader(schema: str | bytes) -> Any:

@@ -1,11 +1,14 @@
-"""Typed columns of sinks: the driver finds or registers the schemas, the tasks encode with them."""
+"""Typed columns of sinks: the driver finds or registers the schemas, the tasks encode with them.
+
+An `Encoding` has the whole schema and its framing. So the tasks ask no schema registry.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,11 +16,27 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from kafka_native._native.encode_core import ColumnInput
 from kafka_native.codecs import SchemaError
-from kafka_native.spark.column_types import arrow_type
+from kafka_native.codecs.codec import FoundSchema
+from kafka_native.codecs.column_encoder import ColumnEncoder
+from kafka_native.spark.column_types import arrow_type, conform, whole_decimals
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.typed_columns import Decoding, TypedOptions, codec_type, registry_client
+from kafka_native.spark.typed_columns import (
+    Decoding,
+    TypedOptions,
+    codec_type,
+    registry_client,
+    writer_schema,
+)
 
-__all__ = ["Encoding", "Encodings", "close_idle", "codecs_of", "find_encodings"]
+__all__ = [
+    "Encoding",
+    "Encodings",
+    "PinnedCodec",
+    "close_idle",
+    "codecs_of",
+    "find_encodings",
+    "record_columns",
+]
 
 _CODECS_MAX: Final = 16
 
@@ -29,19 +48,21 @@ class Encoding:
     name: str
     """``key`` or ``value``."""
     format: str
-    subject: str | None
-    """None: the default one of the topic."""
-    schema: Any
-    """The registered Schema; without a registry the schema's text."""
     message: str = ""
+    """Protobuf: the full name of the message type; empty: the first one."""
+    schema: Any = None
+    """The schema as its codec takes it; None: values are written as their columns' types say."""
+    references: tuple[tuple[str, str], ...] = ()
+    """The names and texts of the schemas that it refers to, each behind those that it refers to."""
+    prefix: bytes = b""
+    """The framing of the schema registry; empty: records have none."""
 
 
 @dataclass(frozen=True)
 class Encodings:
-    """The encoded columns of a sink. It can be pickled. Its repr hides secrets."""
+    """The encoded columns of a sink. It can be pickled."""
 
     columns: tuple[Encoding, ...]
-    typed: TypedOptions = field(repr=False)
 
     def has(self, name: str) -> bool:
         """Whether the key or the value is encoded."""
@@ -66,8 +87,7 @@ def find_encodings(
             tuple(
                 _found(each, client, topic, _type_of(each.name, schema, others))
                 for each in typed.decodings
-            ),
-            typed,
+            )
         )
     finally:
         if client is not None:
@@ -91,32 +111,58 @@ def _type_of(name: str, schema: StructType, others: Sequence[str]) -> DataType:
 
 
 def _found(decoding: Decoding, client: Any, topic: str | None, kind: DataType) -> Encoding:
-    made: Any = codec_type(decoding.format)
-    if not hasattr(made, "encoder"):
-        raise OptionError(f"{decoding.name}.format", f"{decoding.format} can't be written")
-    subject = decoding.subject or None
-    schema: Any = decoding.schema or None
-    options: dict[str, Any] = {"message": decoding.message} if decoding.message else {}
     try:
-        description = ColumnInput(pa.nulls(0, arrow_type(kind))).description
+        column_type = _column_type(decoding.format, arrow_type(kind))
+        description = ColumnInput(pa.nulls(0, column_type)).description
         if client is None:
-            made(None, schema=schema, **options).encoder(topic, decoding.name, description)
-            return Encoding(decoding.name, decoding.format, None, schema, decoding.message)
-        if decoding.version is not None:
-            schema = client.get_version(subject, decoding.version).schema
-        elif schema is None:
-            options["use_latest_version"] = _has_versions(client, subject)
-        codec = made(client, subject=subject, schema=schema, **options)
-        encoder = codec.encoder(topic, decoding.name, description)
-        number = int.from_bytes(encoder.prefix[1:5], "big")
-        registered = client.get_schema(number)
+            schema = writer_schema(decoding)
+            codec = codec_type(decoding.format)(None, schema=schema, **_message(decoding))
+            codec.encoder(topic, decoding.name, description)
+            return Encoding(decoding.name, decoding.format, decoding.message, schema)
+        return _registered(decoding, client, topic, description)
     except SchemaError as error:
         raise OptionError(f"{decoding.name}.format", f"the columns don't fit: {error}") from None
-    except OptionError:
+    except (OptionError, ImportError, NotImplementedError):
         raise
     except Exception as error:
         raise OptionError(f"{decoding.name}.subject", f"no schema is found: {error}") from error
-    return Encoding(decoding.name, decoding.format, subject, registered, decoding.message)
+
+
+def _registered(
+    decoding: Decoding, client: Any, topic: str | None, description: tuple[Any, ...]
+) -> Encoding:
+    """Find or register the schema. It is registered only if the columns fit."""
+    made = codec_type(decoding.format)
+    subject, options = decoding.subject or None, _message(decoding)
+    schema = writer_schema(decoding)
+    if decoding.version is not None:
+        options["schema_id"] = client.get_version(subject, decoding.version).schema_id
+    elif schema is None:
+        options["use_latest_version"] = _has_versions(client, subject)
+        if decoding.format == "protobuf" and not options["use_latest_version"]:
+            raise OptionError(
+                f"{decoding.name}.schema",
+                f"{subject} has no versions, and Protobuf makes no schema from columns: write "
+                "the text of a .proto file, or the path of a file",
+            )
+    codec = made(client, subject=subject, schema=schema, **options)
+    prefix = codec.encoder(topic, decoding.name, description).prefix
+    number = int.from_bytes(prefix[1:5], "big")
+    found = codec.complete(client.get_schema(number, subject, made.text_format), "")
+    references = tuple(found.references.items())
+    return Encoding(
+        decoding.name, decoding.format, decoding.message, found.schema, references, prefix
+    )
+
+
+def _column_type(format_: str, kind: pa.DataType) -> pa.DataType:
+    """The type that a format encodes a column of this type as."""
+    return whole_decimals(kind) if format_ == "protobuf" else kind
+
+
+def _message(column: Decoding | Encoding) -> dict[str, Any]:
+    """The codec's argument for the message type."""
+    return {"message": column.message} if column.message else {}
 
 
 def _has_versions(client: Any, subject: str | None) -> bool:
@@ -134,53 +180,63 @@ def _has_versions(client: Any, subject: str | None) -> bool:
 # --- in a task ---
 
 
-_codecs: Final[list[tuple[Encodings, Mapping[str, Any], Any]]] = []
-"""Of the last sinks: the options, the codecs by column, and their registry client."""
+_codecs: Final[list[tuple[Encodings, Mapping[str, PinnedCodec]]]] = []
+"""Of the last sinks: the encodings, and the codecs by column."""
 _lock = threading.Lock()
 """Guards _codecs."""
 
 
+class PinnedCodec:
+    """Encodes a column with the schema that the driver has found, for `Producer.produce_arrow`."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self._format = encoding.format
+        schema = encoding.schema
+        if schema is not None:
+            schema = FoundSchema(schema, dict(encoding.references), "the writer's schema")
+        self._codec = codec_type(encoding.format)(None, schema=schema, **_message(encoding))
+        self._prefix = encoding.prefix
+
+    def encoder(self, topic: str | None, field: str, column_type: tuple[Any, ...]) -> ColumnEncoder:
+        """Return the encoder of a column.
+
+        :raises SchemaError: The column's type doesn't fit the schema.
+        """
+        found: ColumnEncoder = self._codec.encoder(topic, field, column_type)
+        found.prefix = self._prefix
+        return found
+
+    def column(self, array: pa.Array) -> pa.Array:
+        """Return a column as the format encodes it, usually the column itself.
+
+        :raises ValueError: A number is out of range.
+        """
+        return conform(array, _column_type(self._format, array.type))
+
+
 def _forget() -> None:
-    """Forget the codecs in a forked child: their connections belong to the parent."""
+    """Make a new lock in a forked child: the parent's may be held."""
     global _lock
     _lock = threading.Lock()
-    _codecs.clear()
 
 
 os.register_at_fork(after_in_child=_forget)
 
 
-def codecs_of(encodings: Encodings) -> Mapping[str, Any]:
+def codecs_of(encodings: Encodings) -> Mapping[str, PinnedCodec]:
     """The codecs by column. The worker keeps them for its next tasks."""
     with _lock:
-        for known, codecs, _ in _codecs:
+        for known, codecs in _codecs:
             if known == encodings:
                 return codecs
-        while len(_codecs) >= _CODECS_MAX:
-            _close(_codecs.pop(0)[2])
-        client = registry_client(encodings.typed) if encodings.typed.registry else None
-        made = {each.name: _codec(each, client) for each in encodings.columns}
-        _codecs.append((encodings, made, client))
+        if len(_codecs) >= _CODECS_MAX:
+            del _codecs[0]
+        made = {each.name: PinnedCodec(each) for each in encodings.columns}
+        _codecs.append((encodings, made))
         return made
 
 
-def _codec(encoding: Encoding, client: Any) -> Any:
-    options: dict[str, Any] = {"message": encoding.message} if encoding.message else {}
-    if client is not None:
-        options["auto_register"] = False
-    return codec_type(encoding.format)(
-        client, subject=encoding.subject, schema=encoding.schema, **options
-    )
-
-
-def _close(client: Any) -> None:
-    if client is not None:
-        client.close()
-
-
 def close_idle() -> None:
-    """Close the kept codecs, while no task writes."""
+    """Forget the kept codecs, while no task writes."""
     with _lock:
-        for _, _, client in _codecs:
-            _close(client)
         _codecs.clear()

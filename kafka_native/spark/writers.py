@@ -34,7 +34,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.spark import exactly_once, typed_sink
+from kafka_native.spark import exactly_once, kept_encodings, typed_sink
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
@@ -140,7 +140,7 @@ def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: boo
     :raises OptionError: An option is invalid.
     :raises SchemaError: The frame has no column ``value``, or a column has a wrong type.
     """
-    checked = _checked(options, schema)
+    checked = _checked(options, schema, is_stream=True)
     if checked.encodings is not None and not hasattr(datasource, "DataSourceStreamArrowWriter"):
         raise OptionError("value.format", "streams of typed columns need PySpark 4.1 or newer")
     return StreamWriter(checked, schema)
@@ -252,11 +252,17 @@ def _row_count(messages: Sequence[WriterCommitMessage | None]) -> int:
     return sum(each.rows for each in messages if isinstance(each, Written))
 
 
-def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+def _checked(
+    options: Mapping[str, str], schema: StructType, is_stream: bool = False
+) -> SinkOptions:
     found = SinkOptions.parse(options)
     check_schema(schema, found)
     if found.typed is not None:
-        encodings = typed_sink.find_encodings(found.typed, found.topic, schema, _OTHERS)
+        encodings = (
+            kept_encodings.stream_encodings(found, found.typed, schema, _OTHERS)
+            if is_stream
+            else typed_sink.find_encodings(found.typed, found.topic, schema, _OTHERS)
+        )
         found = replace(found, encodings=encodings)
     if found.transactional_id and "partition" not in schema.fieldNames():
         raise SchemaError(
@@ -485,12 +491,7 @@ def _queue(
         columns.pop("topic", None)
     roles: dict[str, Any] = {"topic_column" if name == "topic" else name: name for name in columns}
     if options.encodings is not None:
-        for name, codec in typed_sink.codecs_of(options.encodings).items():
-            roles[name], roles[f"{name}_columns"] = codec, name
-            if name not in columns:  # the fields of the value are columns of their own
-                fields = typed_sink.record_columns(batch.schema.names, _OTHERS)
-                columns |= {each: _column(batch, each) for each in fields}
-                roles["value_columns"] = fields
+        _add_encoded(batch, typed_sink.codecs_of(options.encodings), columns, roles, outcome)
     rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     deadline = time.monotonic() + limit_s
     while rows.num_rows:
@@ -511,6 +512,29 @@ def _queue(
             raise WriteError(f"the producer's queue has been full for {limit_s:.0f} s")
         producer.poll(0)
         outcome.check()
+
+
+def _add_encoded(
+    batch: pa.RecordBatch,
+    codecs: Mapping[str, typed_sink.PinnedCodec],
+    columns: dict[str, Any],
+    roles: dict[str, Any],
+    outcome: _Outcome,
+) -> None:
+    """Add the columns to encode, and their codecs as roles."""
+    for name, codec in codecs.items():
+        roles[name], roles[f"{name}_columns"] = codec, name
+        encoded = [name]
+        if name not in columns:  # the fields of the value are columns of their own
+            encoded = typed_sink.record_columns(batch.schema.names, _OTHERS)
+            roles["value_columns"] = encoded
+        for each in encoded:
+            try:
+                columns[each] = codec.column(_column(batch, each))
+            except ValueError as error:
+                raise WriteError(
+                    f"after {outcome.queued} rows of the task: column {each}: {error}"
+                ) from error
 
 
 def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

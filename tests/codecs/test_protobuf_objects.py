@@ -5,8 +5,11 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import enum
+import gc
+import random
+import sys
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -279,9 +282,14 @@ def test_a_wrong_program_is_refused() -> None:
         [([(1, WIRE_CODES["CALL"], *good[2:])], None, ("a",), 0)],
         [([(1, WIRE_CODES["MESSAGE"], 2, 0, -1, 0, *good[6:])], None, ("a",), 0)],
         [([good, good], None, ("a", "b"), 0)],
+        [([good], None, (), 1)],  # a dict has no positional values
+        [([good], dict, ("a",), sys.maxsize)],
+        [([(*good[:8], ())], None, ("a",), 0)],
+        [([(*good[:7], 5, None)], None, ("a",), 0)],
+        [([(*good[:7], list, None)], None, ("a",), 0)],  # only a list becomes something else
     ]
     for types in wrong:
-        with pytest.raises(ValueError, match=r"wrong|needs types"):
+        with pytest.raises(ValueError, match=r"wrong|needs types|needs a name"):
             MessageProgram(types)
 
 
@@ -460,3 +468,75 @@ def test_values_that_no_object_stands_for() -> None:
     message.any.number_value = float("nan")
     with pytest.raises(UnfitValueError, match="a value has no form in JSON"):
         MessageReader(Order).convert(message)
+
+
+# --- damage ---
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """No other thread of Python runs, so no other thread meets a failed allocation."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(3600)
+    yield
+    sys.setswitchinterval(before)
+
+
+def live(kind: type) -> int:
+    gc.collect()
+    return sum(type(each) is kind for each in gc.get_objects())
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_failed_allocation_leaves_no_half_made_object() -> None:
+    testcapi = pytest.importorskip("_testcapi", reason="this Python lacks its own test module")
+    message = order()
+    for name in ("at", "takes", "more", "any", "price"):
+        message.ClearField(name)  # google.protobuf reads it, and crashes
+    for number in range(20):
+        message.items.add(sku=f"item {number}").part.sku = f"part {number}"
+    data, program = message.SerializeToString(), MessageReader(Order, OrderData)._program
+    assert program is not None
+    expected = program.read(data)
+    for _ in range(2):  # the second time nothing is made that stays
+        before, failed, found = sys.getallocatedblocks(), 0, None
+        while found is None:
+            failed += 1
+            testcapi.set_nomemory(failed, failed + 1)
+            try:
+                found = program.read(data)
+            except MemoryError:
+                assert program.read(data) == expected
+            finally:
+                testcapi.remove_mem_hooks()
+        assert found == expected
+        assert failed > 100
+        del found
+        assert live(OrderData) == 1  # that of `expected`
+        assert sys.getallocatedblocks() - before < failed  # a leak has one a failure
+
+
+@pytest.mark.parametrize("type", [dict, OrderData])
+def test_changed_bytes_give_what_google_makes(type: Any) -> None:
+    data, chance = order().SerializeToString(), random.Random(7)
+    reader, plain = MessageReader(Order, type), 0
+    program = reader._program
+    assert program is not None
+    for _ in range(1500):
+        changed = bytearray(data)
+        for _ in range(chance.choice([1, 1, 2, 5])):
+            at = chance.randrange(len(changed))
+            match chance.randrange(4):
+                case 0:
+                    changed[at] ^= 1 << chance.randrange(8)
+                case 1:
+                    changed[at] = chance.choice([0, 1, 0x7F, 0x80, 0xFF])
+                case 2:
+                    changed[at:at] = chance.randbytes(chance.randrange(4))
+                case _:
+                    del changed[at : at + chance.randrange(4)]
+        case = bytes(changed)
+        plain += program.read(case) is not Unplain
+        expected = outcome(lambda data: reader.convert(Order.FromString(data)), case)
+        assert outcome(reader.read, case) == expected
+    assert 100 < plain < 1400  # both ways were taken

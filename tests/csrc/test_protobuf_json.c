@@ -81,11 +81,39 @@ static void test_numbers_dont_depend_on_the_locale(void)
 {
     struct kn_wire_problem problem;
     struct kn_json_text text = {0};
-    static const char *const LOCALES[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8"};
+    static const char *const LOCALES[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8", "ps_AF.UTF-8"};
     for (size_t i = 0; i < sizeof LOCALES / sizeof *LOCALES; i++) {
         (void)setlocale(LC_NUMERIC, LOCALES[i]); /* not each machine has all of them */
         CHECK_EQ(write_text(&text, INT32_MAX, &problem), KN_OK);
         check_text(&text);
+    }
+    kn_json_text_deinit(&text);
+}
+
+/* A Value with a string of a size and an escape at each place, and the text's exact limit. */
+static void test_escapes_and_the_limit(void)
+{
+    struct kn_wire_problem problem;
+    struct kn_json_text text = {0};
+    enum { SIZE = 300 };
+    uint8_t message[SIZE + 3] = {KN_STRUCT_STRING_TAG, (SIZE & 0x7f) | 0x80, SIZE >> 7};
+    for (int at = 0; at < SIZE; at++) {
+        memset(message + 3, 'x', SIZE);
+        message[3 + at] = '\x1f';
+        int64_t limit = SIZE + 2 + 5;
+        CHECK_EQ(kn_protobuf_json(&text, KN_PROTOBUF_JSON_VALUE, message, sizeof message, limit - 1,
+                                  &problem),
+                 KN_ERR_TOO_LARGE);
+        CHECK_EQ(kn_protobuf_json(&text, KN_PROTOBUF_JSON_VALUE, message, sizeof message, limit,
+                                  &problem),
+                 KN_OK);
+        CHECK_EQ(text.size_bytes, limit);
+        CHECK(text.data[0] == '"' && text.data[limit - 1] == '"');
+        CHECK_MEM(text.data + 1 + at, "\\u001f", 6);
+        message[3 + at] = 0xff;
+        CHECK_EQ(kn_protobuf_json(&text, KN_PROTOBUF_JSON_VALUE, message, sizeof message, limit,
+                                  &problem),
+                 KN_ERR_INVALID);
     }
     kn_json_text_deinit(&text);
 }
@@ -95,6 +123,7 @@ int main(void)
     RUN(test_each_failed_allocation_is_reported_and_leaks_nothing);
     RUN(test_a_text_has_at_most_its_limit);
     RUN(test_each_cut_is_reported);
+    RUN(test_escapes_and_the_limit);
     RUN(test_numbers_dont_depend_on_the_locale);
     return check_done();
 }

@@ -313,6 +313,18 @@ OUTPUT = {
         "sensor 0: 39",
         ", bytes b'not Avro'",
     ],
+    "spark_typed_write.py": [
+        "value: struct<sensor:string,degrees:double,at:timestamp>",
+        "sensor 2: 24.5",
+        '{"sensor":"sensor 0","degrees":0.0,"at":"1970-01-01T00:00:00Z"}',
+    ],
+    "spark_dead_letters.py": [
+        "rows: 100\n",
+        "dead letter: offset 100, schema id 2: ",
+        "registered: 2",
+        "replayed: 1, left: 0",
+        "rows: 101",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

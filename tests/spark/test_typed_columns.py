@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import pickle
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import StructType
 
@@ -21,45 +19,22 @@ from kafka_native._native import codec_core
 from kafka_native.codecs import AvroEncoder, SchemaError
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import (
-    ConfigCompatibilityLevel,
     Schema,
     SchemaReference,
     SchemaRegistryClient,
-    ServerConfig,
 )
-from kafka_native.spark import KafkaNativeDataSource, producers, range_reader, typed_sink
+from kafka_native.spark import KafkaNativeDataSource
 from kafka_native.spark.column_types import arrow_type, conform, spark_column
 from kafka_native.spark.errors import MalformedRecordError, OptionError
 from kafka_native.spark.kept_schemas import difference, keep
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.typed_columns import spark_avro_schema
-from kafka_native.spark.writers import WriteError, batch_writer
-from tests.spark.support import source_options
+from tests.spark.typed_topics import LINE, ORDER, ORDERS, read, source
 
 pytestmark = pytest.mark.usefixtures("no_consumer_left")
 
 needs_simdjson = pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
 _numbers = itertools.count()
-
-ORDER = {
-    "type": "record",
-    "name": "Order",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "customer", "type": ["null", "string"], "default": None},
-        {"name": "lines", "type": {"type": "array", "items": {"type": "record", "name": "Line", "fields": [
-            {"name": "sku", "type": "string"}, {"name": "count", "type": "int"}]}}},
-    ],
-}  # fmt: skip
-LINE = pa.struct([("sku", pa.string()), ("count", pa.int32())])
-ORDERS = pa.table(
-    {
-        "id": [1, 2],
-        "customer": ["ann", None],
-        "lines": pa.array([[{"sku": "a", "count": 3}], []], pa.list_(LINE)),
-    }
-)
 
 
 @pytest.fixture(scope="module")
@@ -94,30 +69,6 @@ def encoded(client: SchemaRegistryClient, topic: str, schema: Any, rows: pa.Tabl
     number = client.register_schema(f"{topic}-value", Schema(json.dumps(schema)))
     encoder = AvroEncoder(schema, prefix=b"\0" + number.to_bytes(4, "big"))
     return pa.chunked_array(encoder.encode(rows)).to_pylist()
-
-
-def source(cluster: MockCluster, topic: str, **more: Any) -> KafkaNativeDataSource:
-    """Return a source. An option's name has underscores in place of dots."""
-    options = source_options(
-        cluster.bootstrap_servers,
-        topic,
-        **{name.replace("_", "."): value for name, value in more.items()},
-    )
-    return KafkaNativeDataSource(CaseInsensitiveDict(options))
-
-
-def read(made: KafkaNativeDataSource, end: int, start: int = 0) -> list[dict[str, Any]]:
-    """Return the rows of a task, which has pickled options as in Spark."""
-    kind = made.schema()
-    made = pickle.loads(CloudPickleSerializer().dumps(made))
-    options = made._parsed()
-    topic = options.subscription.topics[0]
-    rows: list[dict[str, Any]] = []
-    for batch in range_reader.read_rows(options, OffsetRange(topic, 0, start, end)):
-        if isinstance(kind, StructType):
-            assert batch.schema == pa.schema(list(arrow_type(kind)))
-        rows += batch.to_pylist()
-    return rows
 
 
 # --- options ---
@@ -560,86 +511,3 @@ def test_difference_names_each_field() -> None:
         "changed b[].count from int to bigint",
     ]
     assert difference(before, before) == []
-
-
-# --- sinks ---
-
-
-def write(cluster: MockCluster, topic: str, rows: pa.Table, **more: Any) -> int:
-    """Write rows as a task, with pickled options as in Spark."""
-    options = {name.replace("_", "."): str(value) for name, value in more.items()}
-    options |= {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
-    schema = spark_column(pa.struct(list(rows.schema))).spark
-    assert isinstance(schema, StructType)
-    writer = batch_writer(CaseInsensitiveDict(options), schema, False)
-    writer = pickle.loads(CloudPickleSerializer().dumps(writer))
-    return writer.write(iter(rows.to_batches())).rows
-
-
-@pytest.fixture
-def no_producer_left() -> Iterator[None]:
-    yield
-    producers.close_idle()
-    typed_sink.close_idle()
-
-
-@pytest.mark.usefixtures("no_producer_left")
-def test_a_sink_encodes_what_the_source_reads(
-    mock_cluster: MockCluster,
-    registry: MockSchemaRegistry,
-    client: SchemaRegistryClient,
-    topic: str,
-) -> None:
-    options = {"schema_registry_url": registry.url, "value_format": "avro"}
-    # The columns of the frame are the fields. Their schema is made and registered.
-    assert write(mock_cluster, topic, ORDERS, **options) == 2
-    assert client.get_latest_version(f"{topic}-value").version == 1
-    # A column value is the record. The subject has a schema now.
-    value = pa.table({"value": ORDERS.to_struct_array().combine_chunks(), "key": [b"a", b"b"]})
-    value = pa.concat_tables([value, pa.table({"value": [None], "key": [b"c"]}, value.schema)])
-    assert write(mock_cluster, topic, value, **options) == 3
-    made = source(mock_cluster, topic, columns="key,value", **options)
-    orders = ORDERS.to_pylist()
-    assert [row["value"] for row in read(made, 5)] == [*orders, *orders, None]
-    assert [row["key"] for row in read(made, 5)] == [None, None, b"a", b"b", b"c"]
-    assert client.get_versions(f"{topic}-value") == [1]
-    # Keys and values, with a schema of the options.
-    text = json.dumps({"type": "record", "name": "Id", "fields": [{"name": "id", "type": "long"}]})
-    both = pa.table({"id": [7], "key": ["k"]})
-    typed = {**options, "value_schema": text, "key_format": "avro"}
-    client.set_config(
-        f"{topic}-value", config=ServerConfig(compatibility=ConfigCompatibilityLevel.NONE)
-    )
-    assert write(mock_cluster, topic, both, **typed) == 1
-    made = source(mock_cluster, topic, columns="key,value", key_format="avro", **options)
-    assert read(made, 6, 5) == [{"key": "k", "value": {"id": 7}}]
-
-
-@pytest.mark.usefixtures("no_producer_left")
-def test_a_frame_that_doesnt_fit_is_refused_before_a_row_is_queued(
-    mock_cluster: MockCluster,
-    registry: MockSchemaRegistry,
-    client: SchemaRegistryClient,
-    topic: str,
-) -> None:
-    options = {"schema_registry_url": registry.url, "value_format": "avro"}
-    number = {"name": "id", "type": "long"}
-    text = json.dumps({"type": "record", "name": "Id", "fields": [number]})
-    client.register_schema(f"{topic}-value", Schema(text))
-    with pytest.raises(OptionError, match=r"value\.format: the columns don't fit: .*customer"):
-        write(mock_cluster, topic, ORDERS, **options)
-    with pytest.raises(WriteError, match=r"row 1, field value\.id: "):
-        write(mock_cluster, topic, pa.table({"id": [1, None]}), **options)
-    with pytest.raises(OptionError, match=r"key\.format: there is no column key"):
-        write(mock_cluster, topic, pa.table({"id": [1]}), key_format="avro", **options)
-    with pytest.raises(OptionError, match=r"value\.subject: no schema is found"):
-        write(mock_cluster, topic, pa.table({"id": [1]}), value_schema="7", **options)
-    assert mock_cluster.messages(topic, 0) == []
-
-
-@pytest.mark.usefixtures("no_producer_left")
-def test_records_without_a_registry_have_no_framing(mock_cluster: MockCluster, topic: str) -> None:
-    text = json.dumps(ORDER)
-    assert write(mock_cluster, topic, ORDERS, value_format="avro", value_schema=text) == 2
-    made = source(mock_cluster, topic, value_format="avro", value_schema=text, columns="value")
-    assert [row["value"] for row in read(made, 2)] == ORDERS.to_pylist()

@@ -219,7 +219,9 @@ def test_frames_and_streams_write_typed_columns(
     assert read.schema.simpleString() == frame.drop("key").schema.simpleString()
     assert read.exceptAll(frame.drop("key")).count() == 0
     assert read.count() == 100
-    source = kafka.read_stream(topic, **avro_options(registry), startingOffsets="earliest").load()
+    source = kafka.read_stream(
+        topic, **avro_options(registry), startingOffsets="earliest", maxOffsetsPerTrigger=30
+    ).load()
     writer = source.select("key", "value").writeStream.format("kafka_native")
     copy = kafka.topic(1)
     writer = writer.options(**{**options, "topic": copy}).option(
@@ -228,6 +230,10 @@ def test_frames_and_streams_write_typed_columns(
     query = started(lambda: writer.trigger(availableNow=True).start())
     assert query.awaitTermination(WAIT_S), query.status
     assert query.exception() is None
+    assert len(query.recentProgress) >= 4
+    # The first micro-batch finds no version, registers a schema, and reads it. The others keep it.
+    asked = [each.path for each in registry.requests if f"{copy}-value" in each.path]
+    assert len(asked) == len(set(asked)), asked
     copied = kafka.read(copy, **avro_options(registry)).load().select("value.*")
     assert (copied.count(), copied.exceptAll(frame.drop("key")).count()) == (100, 0)
     with pytest.raises(PySparkException, match=r"the columns don't fit: .*extra"):

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kafka_native.spark.commands import common
+from kafka_native.spark.pipelines.dead_letters import (
+    DeadLetterFile,
+    dead_letter_files,
+    replay_dead_letters,
+)
 from kafka_native.spark.pipelines.replay import (
     LanePlan,
     Partitions,
@@ -23,11 +29,15 @@ from kafka_native.terminal.output import CleanTable, printer
 
 @click.command("replay")
 @common.kafka_options
-@click.option("--source", required=True, help="A lake of archive, or a folder or file of Parquet.")
+@click.option("--source", help="A lake of archive, or a folder or file of Parquet.")
 @click.option(
     "--checkpoint",
-    required=True,
     help="A folder for the progress. With the same folder, the next run continues.",
+)
+@click.option(
+    "--dead-letters",
+    metavar="FOLDER",
+    help="In place of both: a folder of the source's option deadLetters.",
 )
 @click.option("--topic", help="The target of all records (default: each record's own topic).")
 @click.option(
@@ -71,8 +81,9 @@ def command(
     bootstrap: str | None,
     config: dict[str, str],
     config_file: Path | None,
-    source: str,
-    checkpoint: str,
+    source: str | None,
+    checkpoint: str | None,
+    dead_letters: str | None,
     topic: str | None,
     rename: dict[str, str],
     only_topics: tuple[str, ...],
@@ -90,13 +101,26 @@ def command(
 
     Keys, headers and timestamps stay. The checkpoint has the acknowledged position. After an end or
     a crash, run the same command again: it continues.
+
+    Dead letters are produced without Spark. Replayed files are moved into the subfolder _replayed.
     """
-    what: dict[str, Any] = {
-        "topic": topic,
-        "rename": rename,
-        "topics": only_topics,
-        "dates": only_dates,
-    }
+    what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics}
+    how: dict[str, Any] = {"partitions": partitions, "timestamps": timestamps, "rate": rate}
+    if dead_letters is not None:
+        if source or checkpoint or only_dates or start_time is not None or end_time is not None:
+            raise click.UsageError(
+                "--dead-letters takes no --source, --checkpoint, --only-dates or times"
+            )
+        with common.reported_in_a_line():
+            if dry_run:
+                _show_letters(dead_letter_files(dead_letters, only_topics), dead_letters)
+                return
+            kafka = common.kafka_config(bootstrap, config, config_file)
+            _replay_letters(kafka, dead_letters, **what, **how)
+        return
+    if source is None or checkpoint is None:
+        raise click.UsageError("write --source and --checkpoint, or --dead-letters")
+    what["dates"] = only_dates
     with common.reported_in_a_line():
         if dry_run:
             _show_plan(plan_replay(source, checkpoint, **what), source)
@@ -108,9 +132,7 @@ def command(
                 source,
                 checkpoint,
                 **what,
-                partitions=partitions,
-                timestamps=timestamps,
-                rate=rate,
+                **how,
                 start_ms=start_time,
                 end_ms=end_time,
                 session=partial(common.spark_session, "kafka_native replay", master, conf),
@@ -147,3 +169,35 @@ def _show(source: str, result: ReplayResult) -> None:
         ("topics", targets or "none: everything was replayed before"),
     ]
     common.summary(f"replay: {source}", lines)
+
+
+def _replay_letters(kafka: dict[str, str], folder: str, **options: Any) -> None:
+    with common.progress("replay") as show:
+        result = replay_dead_letters(kafka, folder, **options, on_progress=show)
+    lines = common.rates(result.records, result.bytes, result.elapsed_s)
+    targets = ", ".join(result.targets)
+    lines += [
+        ("files", f"{result.files:,}"),
+        ("topics", targets or "none: everything was replayed before"),
+    ]
+    common.summary(f"replay: {folder}", lines)
+
+
+def _show_letters(files: list[DeadLetterFile], folder: str) -> None:
+    table = CleanTable(
+        "topic", "partition", "files", "records", "from offset", "to offset",
+        title=f"dead letters in {folder}",
+    )  # fmt: skip
+    for (topic, partition), group in groupby(files, key=lambda each: (each.topic, each.partition)):
+        those = list(group)
+        numbers = (
+            partition,
+            len(those),
+            sum(each.records for each in those),
+            those[0].first_offset,
+            max(each.last_offset for each in those),
+        )
+        table.add_row(topic, *(f"{number:,}" for number in numbers))
+    printer().print(table)
+    records = sum(each.records for each in files)
+    echo(f"{records:,} dead letters in {len(files):,} files; nothing was produced.")

@@ -6,6 +6,12 @@ No row enters the JVM.
 from __future__ import annotations
 
 from kafka_native.spark.pipelines.archive import ArchiveResult, archive, plan_archive
+from kafka_native.spark.pipelines.dead_letters import (
+    DeadLetterFile,
+    ReplayedLetters,
+    dead_letter_files,
+    replay_dead_letters,
+)
 from kafka_native.spark.pipelines.lake import Gap, Lake
 from kafka_native.spark.pipelines.maintain import MaintainResult, Merge, maintain, plan_merges
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
@@ -15,6 +21,7 @@ from kafka_native.spark.pipelines.session import PipelineError, Work
 
 __all__ = [
     "ArchiveResult",
+    "DeadLetterFile",
     "Gap",
     "Lake",
     "LakeFile",
@@ -26,12 +33,15 @@ __all__ = [
     "PipelineError",
     "Range",
     "ReplayResult",
+    "ReplayedLetters",
     "Skipped",
     "Work",
     "archive",
+    "dead_letter_files",
     "maintain",
     "plan_archive",
     "plan_merges",
     "plan_replay",
     "replay",
+    "replay_dead_letters",
 ]

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import ArrowReport, KafkaException, Producer
-from kafka_native.spark.client_pool import admitted
+from kafka_native import ArrowReport, Producer
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
@@ -27,12 +26,7 @@ from kafka_native.spark.pipelines.session import (
     open_session,
     watch,
 )
-from kafka_native.spark.pipelines.target import (
-    METADATA_S,
-    Pace,
-    partition_count,
-    without_negative_timestamps,
-)
+from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 
@@ -458,18 +452,4 @@ def _check_targets(
             needed[name] = max(
                 needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0
             )
-    if not needed:
-        return
-    with admitted(Producer(dict(sink.producer))) as producer:
-        for name, count in sorted(needed.items()):
-            try:
-                there = partition_count(producer.list_topics(name, METADATA_S), name)
-            except KafkaException as error:
-                raise PipelineError(f"asking for topic {name}: {error.args[0].str()}") from error
-            if not there:
-                raise PipelineError(f"topic {name} doesn't exist: make it first")
-            if there < count:
-                raise PipelineError(
-                    f"topic {name} has {there} partitions, and the records come from {count}: "
-                    "add some, or choose new ones with partitions hash"
-                )
+    check_targets(sink, needed)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import KafkaException
+from kafka_native import KafkaException, Producer
+from kafka_native.spark.client_pool import admitted
+from kafka_native.spark.errors import PipelineError
 from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS
+from kafka_native.spark.options import SinkOptions
 from kafka_native.types import ClusterMetadata
 
-__all__ = ["METADATA_S", "Pace", "partition_count", "without_negative_timestamps"]
+__all__ = ["METADATA_S", "Pace", "check_targets", "partition_count", "without_negative_timestamps"]
 
 METADATA_S: Final = 30.0
 """Seconds for a request about topics."""
@@ -72,3 +75,27 @@ def partition_count(described: ClusterMetadata, topic: str) -> int:
     if found.error is not None:
         raise KafkaException(found.error)
     return len(found.partitions)
+
+
+def check_targets(sink: SinkOptions, needed: Mapping[str, int]) -> None:
+    """Check that topics exist and have enough partitions.
+
+    :param sink: The options of the producer.
+    :param needed: The smallest number of partitions by topic.
+    :raises PipelineError: A topic is missing or has too few partitions.
+    """
+    if not needed:
+        return
+    with admitted(Producer(dict(sink.producer))) as producer:
+        for name, count in sorted(needed.items()):
+            try:
+                there = partition_count(producer.list_topics(name, METADATA_S), name)
+            except KafkaException as error:
+                raise PipelineError(f"asking for topic {name}: {error.args[0].str()}") from error
+            if not there:
+                raise PipelineError(f"topic {name} doesn't exist: make it first")
+            if there < count:
+                raise PipelineError(
+                    f"topic {name} has {there} partitions, and the records come from {count}: "
+                    "add some, or choose new ones with partitions hash"
+                )

@@ -1,0 +1,375 @@
+"""Dead letters: records that don't decode, written to a topic or a folder (``deadLetters``).
+
+The task that reads a range takes these records out of the frame. A `DeadLetterWriter` stores them
+with their place, their raw bytes, and the reason. It ends with the range: the folder's file appears
+as a whole, and the topic's messages are acknowledged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_native import ArrowReport, KafkaException
+from kafka_native.spark.errors import DeadLetterError
+from kafka_native.spark.folder import Folder, checked_topic
+from kafka_native.spark.options import DeadLetterTarget, SinkOptions
+from kafka_native.spark.producers import borrowed, delivery_timeout_s
+from kafka_native.spark.ranges import OffsetRange
+
+__all__ = [
+    "HEADERS",
+    "SCHEMA",
+    "UNFINISHED",
+    "DeadLetterWriter",
+    "add_headers",
+    "file_name",
+    "letters_of",
+    "open_writer",
+    "with_headers",
+]
+
+UNFINISHED: Final = "_unfinished"
+"""The subfolder of files that tasks write. Spark and pyarrow ignore names that begin with ``_``."""
+_SAFE: Final = str.maketrans("+/", "-_")
+"""For topic ids, which are base64, in file names."""
+_HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+SCHEMA: Final = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", tz="UTC")),
+        ("timestamp_type", pa.int32()),
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("headers", _HEADERS_TYPE),
+        ("field", pa.string()),
+        ("schema_id", pa.int64()),
+        ("schema_guid", pa.string()),
+        ("path", pa.string()),
+        ("position", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+"""The columns of dead letters. ``replay`` takes the columns up to ``headers``."""
+
+HEADERS: Final[Mapping[str, str]] = {
+    "topic": "__connect.errors.topic",
+    "partition": "__connect.errors.partition",
+    "offset": "__connect.errors.offset",
+    "field": "__connect.errors.stage",
+    "error": "__connect.errors.exception.message",
+    "timestamp": "__kafka_native.errors.timestamp",
+    "schema_id": "__kafka_native.errors.schema.id",
+    "schema_guid": "__kafka_native.errors.schema.guid",
+    "path": "__kafka_native.errors.path",
+    "position": "__kafka_native.errors.position",
+}
+"""The headers of a dead-letter topic by column. Kafka Connect's names where it has the header."""
+
+_ROWS_MAX: Final = 10_000
+_BYTES_MAX: Final = 4 << 20
+"""Dead letters that are written at once."""
+_STAGES: Final = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
+"""Kafka Connect's names of the fields."""
+
+_REASON: Final = (
+    r"(?s)^(?:schema (?:id (?P<schema_id>[0-9]+)|(?P<schema_guid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}"
+    r"-[0-9a-f]{12}))(?:, |: ))?(?:(?:field (?P<path>.+?), )?byte (?P<position>[0-9]+): )?"
+    r"(?P<error>.*)$"
+)
+"""The parts of a reason. kn_schema_failure_text() in csrc/codecs/schema_decoders.c writes it."""
+
+
+class DeadLetterWriter(ABC):
+    """Writes the dead letters of one range. The range is read again if its task is repeated.
+
+    Dead letters are collected, because each conversion and each write has a cost of its own.
+    """
+
+    def __init__(self, range_: OffsetRange) -> None:
+        """Open nothing yet."""
+        self._range = range_
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = self._pending_bytes = 0
+        self.rows = 0
+        """The number of dead letters so far."""
+
+    def write(
+        self, batch: pa.RecordBatch, rows: pa.Array, field: str, decoded: Collection[str]
+    ) -> None:
+        """Add records that don't decode.
+
+        :param batch: Records, as `Consumer.consume_arrow` returns them.
+        :param rows: The indices of those that don't decode.
+        :param field: ``key`` or ``value``: which of them doesn't decode.
+        :param decoded: The decoded fields. The batch has their bytes in further columns.
+        """
+        sources = {
+            "offset": "offset",
+            "timestamp": "timestamp",
+            "timestamp_type": "timestamp_type",
+            "key": "key_bytes" if "key" in decoded else "key",
+            "value": "value_bytes" if "value" in decoded else "value",
+            "headers": "headers",
+            "reason": f"{field}_error",
+        }
+        places = [batch.schema.get_field_index(name) for name in sources.values()]
+        columns = [batch.column(place).take(rows) for place in places]
+        columns.append(pa.array([field] * len(rows), pa.string()))
+        taken = pa.RecordBatch.from_arrays(columns, names=[*sources, "field"])
+        self._pending.append(taken)
+        self._pending_rows += taken.num_rows
+        self._pending_bytes += taken.nbytes
+        self.rows += taken.num_rows
+
+    def end_batch(self) -> None:
+        """Note that later records have larger offsets. Many dead letters are written now.
+
+        :raises DeadLetterError: The target doesn't take them.
+        """
+        if self._pending_rows >= _ROWS_MAX or self._pending_bytes >= _BYTES_MAX:
+            self._write_pending()
+
+    def commit(self) -> None:
+        """End the range: store all dead letters.
+
+        :raises DeadLetterError: The target doesn't take them.
+        """
+        if self._pending:
+            self._write_pending()
+        self._end()
+
+    def _write_pending(self) -> None:
+        for batch in pa.Table.from_batches(self._pending).combine_chunks().to_batches():
+            self._write(letters_of(batch, self._range))
+        self._pending.clear()
+        self._pending_rows = self._pending_bytes = 0
+
+    @abstractmethod
+    def _write(self, letters: pa.RecordBatch) -> None:
+        """Write dead letters with `SCHEMA`."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """End the range."""
+
+    @abstractmethod
+    def abort(self) -> None:
+        """Drop the dead letters, as far as the target allows. The range wasn't read to its end."""
+
+
+@contextlib.contextmanager
+def open_writer(target: DeadLetterTarget, range_: OffsetRange) -> Iterator[DeadLetterWriter]:
+    """Make the writer of a range. The ``with`` block has to commit it; otherwise it is aborted."""
+    writer: DeadLetterWriter = (
+        _FolderWriter(Folder(target.folder), range_)
+        if target.sink is None
+        else _TopicWriter(target.sink, range_)
+    )
+    try:
+        yield writer
+    finally:
+        writer.abort()
+
+
+def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
+    """Make dead letters with `SCHEMA`, in the order of their offsets.
+
+    :param batch: The columns that `DeadLetterWriter.write` collects.
+    """
+    # Of a batch, records with a bad value come before those with a bad key only.
+    batch = batch.sort_by("offset")
+    count = batch.num_rows
+    parts = pc.extract_regex(batch.column("reason"), _REASON)
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    columns["topic"] = pa.array([range_.topic] * count, pa.string())
+    columns["partition"] = pa.array([range_.partition] * count, pa.int32())
+    columns["error"] = parts.field("error")
+    for name in ("schema_id", "schema_guid", "path", "position"):
+        text = parts.field(name)
+        columns[name] = pc.if_else(pc.equal(text, ""), pa.nulls(count, pa.string()), text)
+    return pa.RecordBatch.from_arrays(
+        [columns[each.name].cast(each.type) for each in SCHEMA], schema=SCHEMA
+    )
+
+
+# --- a folder ---
+
+
+def file_name(range_: OffsetRange) -> str:
+    """The name of a range's file. A repeated task writes the same file again."""
+    name = f"{checked_topic(range_.topic)}-{range_.partition}-{range_.start:019d}-{range_.end:019d}"
+    topic_id = range_.topic_id.translate(_SAFE)
+    return f"{name}-{topic_id}.parquet" if topic_id else f"{name}.parquet"
+
+
+class _FolderWriter(DeadLetterWriter):
+    """Writes one Parquet file for a range, if it has dead letters."""
+
+    def __init__(self, folder: Folder, range_: OffsetRange) -> None:
+        super().__init__(range_)
+        self._folder = folder
+        self._name = file_name(range_)
+        self._prefix = self._name.removesuffix("parquet")
+        self._unfinished = f"{UNFINISHED}/{self._prefix}{uuid.uuid4().hex}.parquet"
+        self._writer: Any = None
+
+    def _write(self, letters: pa.RecordBatch) -> None:
+        if self._writer is None:
+            import pyarrow.parquet as pq  # most ranges have no dead letters
+
+            self._folder.make(UNFINISHED)
+            self._writer = pq.ParquetWriter(
+                self._folder.full(self._unfinished),
+                SCHEMA,
+                filesystem=self._folder.fs,
+                compression="zstd",
+            )
+        self._writer.write_batch(letters)
+
+    def _end(self) -> None:
+        if self._writer is None:
+            if self._folder.exists(self._name):  # of an earlier attempt, when records didn't decode
+                self._folder.delete(self._name)
+            return
+        self._writer.close()
+        self._writer = None
+        if self._folder.is_local:
+            _sync_file(self._folder.full(self._unfinished))
+        self._folder.move(self._unfinished, self._name)
+        self._folder.sync("")
+        for name in self._folder.names(UNFINISHED, ".parquet"):
+            if name.startswith(self._prefix):  # of a killed attempt
+                self._folder.delete(f"{UNFINISHED}/{name}")
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._folder.delete(self._unfinished)
+
+
+def _sync_file(path: str) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+# --- a topic ---
+
+
+class _TopicWriter(DeadLetterWriter):
+    """Produces a message for each dead letter, with the context in headers."""
+
+    def __init__(self, sink: SinkOptions, range_: OffsetRange) -> None:
+        super().__init__(range_)
+        self._sink = sink
+        self._limit_s = delivery_timeout_s(sink)
+        self._borrowed = contextlib.ExitStack()
+        self._producer: Any = None
+        self._error = ""
+
+    def _write(self, letters: pa.RecordBatch) -> None:
+        if self._producer is None:
+            self._producer = self._borrowed.enter_context(borrowed(self._sink))
+        try:
+            self._producer.produce_arrow(
+                self._sink.topic,
+                with_headers(letters),
+                value="value",
+                key="key",
+                headers="headers",
+                timestamp="timestamp",
+                on_delivery=self._take,
+                timeout=self._limit_s,
+            )
+        except (BufferError, KafkaException) as error:
+            raise DeadLetterError(f"topic {self._sink.topic}: {error}") from error
+        self._producer.poll(0)
+        self._check()
+
+    def _end(self) -> None:
+        if self._producer is None:
+            return
+        deadline = time.monotonic() + self._limit_s
+        while self._producer.flush(0.5):
+            self._check()
+            if time.monotonic() > deadline:
+                raise DeadLetterError(
+                    f"topic {self._sink.topic}: {len(self._producer)} messages have no outcome "
+                    f"after {self._limit_s:.0f} s"
+                )
+        self._check()
+        self._producer = None
+        self._borrowed.close()
+
+    def abort(self) -> None:
+        self._borrowed.close()  # it drops what is queued
+
+    def _take(self, report: ArrowReport) -> None:
+        if report.error is not None and not self._error:
+            self._error = report.error.str()
+
+    def _check(self) -> None:
+        if self._error:
+            raise DeadLetterError(
+                f"a dead letter wasn't written to topic {self._sink.topic}: {self._error}"
+            )
+
+
+def with_headers(letters: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages of dead letters: key, value, timestamp, and the headers with the context."""
+    texts = {HEADERS[name]: letters.column(name) for name in HEADERS}
+    timestamps = letters.column("timestamp").cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    texts[HEADERS["timestamp"]] = timestamps.view(pa.int64())
+    stages = [_STAGES[each] for each in letters.column("field").to_pylist()]
+    texts[HEADERS["field"]] = pa.array(stages, pa.string())
+    headers = add_headers(letters.column("headers"), texts)
+    columns = [letters.column(name) for name in ("key", "value", "timestamp")]
+    return pa.RecordBatch.from_arrays(
+        [*columns, headers], names=["key", "value", "timestamp", "headers"]
+    )
+
+
+def add_headers(headers: pa.ListArray, added: Mapping[str, pa.Array]) -> pa.ListArray:
+    """Add headers to each record, after its own ones.
+
+    :param added: The columns of values, as numbers or strings, by the name of the header. A record
+        doesn't get a header whose value is null.
+    """
+    count = len(headers)
+    given = headers.flatten()
+    columns = [
+        pa.StructArray.from_arrays(
+            [pa.array([name] * count, pa.string()), values.cast(pa.string()).cast(pa.binary())],
+            fields=list(_HEADERS_TYPE.value_type),
+        )
+        for name, values in added.items()
+    ]
+    is_there = [values.is_valid().to_pylist() for values in added.values()]
+    places: list[int] = []
+    offsets = [0]
+    first = 0
+    for row, length in enumerate(pc.list_value_length(headers).to_pylist()):
+        last = first + (length or 0)
+        places += range(first, last)
+        places += [
+            len(given) + count * number + row for number, valid in enumerate(is_there) if valid[row]
+        ]
+        offsets.append(len(places))
+        first = last
+    made = pa.concat_arrays([given, *columns]).take(pa.array(places, pa.int64()))
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), made)

@@ -1,0 +1,250 @@
+"""``replay --dead-letters``: produces the records of a dead-letter folder again, after a fix.
+
+It runs without Spark, because dead letters are few. A file is marked as replayed by a move into the
+subfolder ``_replayed``, when all of its records are acknowledged.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_native import ArrowReport, Producer
+from kafka_native.spark.dead_letters import SCHEMA, add_headers
+from kafka_native.spark.folder import Folder
+from kafka_native.spark.options import SinkOptions
+from kafka_native.spark.pipelines.replay import Partitions, Timestamps
+from kafka_native.spark.pipelines.session import PipelineError, Work
+from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
+from kafka_native.spark.producers import borrowed, delivery_timeout_s
+
+__all__ = [
+    "REPLAYED",
+    "DeadLetterFile",
+    "ReplayedLetters",
+    "dead_letter_files",
+    "replay_dead_letters",
+]
+
+REPLAYED: Final = "_replayed"
+"""The subfolder of replayed files. Spark and pyarrow ignore names that begin with ``_``."""
+_ADDED_HEADERS: Final = {
+    name: f"__kafka_native.replayed.{name}" for name in ("topic", "partition", "offset")
+}
+_CHUNK_ROWS: Final = 10_000
+_WAIT_S: Final = 0.5
+
+
+@dataclass(frozen=True)
+class DeadLetterFile:
+    """A file of a dead-letter folder: records of one partition that don't decode."""
+
+    path: str
+    """The path below the folder."""
+    topic: str
+    partition: int
+    first_offset: int
+    last_offset: int
+    records: int
+
+
+@dataclass
+class ReplayedLetters:
+    """The results of `replay_dead_letters`."""
+
+    files: int = 0
+    """The number of files whose records are acknowledged."""
+    records: int = 0
+    """The number of acknowledged records."""
+    bytes: int = 0
+    """Bytes of the produced Arrow columns."""
+    elapsed_s: float = 0.0
+    targets: tuple[str, ...] = ()
+    """The topics that got records."""
+
+
+def dead_letter_files(
+    folder: str | Path | Folder, topics: Sequence[str] = ()
+) -> list[DeadLetterFile]:
+    """The files of a dead-letter folder that aren't replayed yet, by partition and offset.
+
+    :param folder: The folder of the option ``deadLetters``, or its URI.
+    :param topics: Only the records of these topics.
+    :raises PipelineError: There is no such folder, or a file has no dead letters.
+    """
+    place = folder if isinstance(folder, Folder) else Folder(folder)
+    if not place.exists(""):
+        raise PipelineError(f"{place.uri} doesn't exist")
+    found = [_described(place, name) for name in place.names("", ".parquet")]
+    found.sort(key=lambda each: (each.topic, each.partition, each.first_offset))
+    return [each for each in found if not topics or each.topic in topics]
+
+
+def _described(folder: Folder, name: str) -> DeadLetterFile:
+    with _opened(folder, name) as file:
+        table = file.read(columns=["topic", "partition", "offset"])
+    first, last = table.slice(0, 1).to_pylist()[0], table.slice(table.num_rows - 1).to_pylist()[0]
+    return DeadLetterFile(
+        name, first["topic"], first["partition"], first["offset"], last["offset"], table.num_rows
+    )
+
+
+def _opened(folder: Folder, name: str) -> pq.ParquetFile:
+    try:
+        file = pq.ParquetFile(folder.fs.open_input_file(folder.full(name)), pre_buffer=False)
+    except pa.ArrowInvalid as error:
+        raise PipelineError(f"{name} is no Parquet file: {error}") from error
+    if not set(SCHEMA.names) <= set(file.schema_arrow.names) or not file.metadata.num_rows:
+        raise PipelineError(f"{name} is no file of dead letters: its columns are others")
+    return file
+
+
+def replay_dead_letters(
+    config: Mapping[str, str],
+    folder: str | Path | Folder,
+    *,
+    topic: str | None = None,
+    rename: Mapping[str, str] | None = None,
+    topics: Sequence[str] = (),
+    partitions: Partitions = "keep",
+    timestamps: Timestamps = "keep",
+    rate: float | None = None,
+    on_progress: Callable[[Work], None] | None = None,
+) -> ReplayedLetters:
+    """Produce the records of a dead-letter folder, each at least once, in order of their offsets.
+
+    Keys, values and headers are those of the records. Three headers are added, which name their
+    topic, partition and offset: ``__kafka_native.replayed.topic`` and so on. Files of which all
+    records are acknowledged are moved to the subfolder ``_replayed``. So the next run continues
+    with the others. Only one run at a time may use a folder.
+
+    :param config: The Kafka client's configuration, with ``bootstrap.servers``.
+    :param folder: The folder of the option ``deadLetters``, or its URI.
+    :param topic: The target of all records; None: each record's own topic.
+    :param rename: Old and new names of topics.
+    :param topics: Only the records of these topics.
+    :param partitions: ``keep``, or ``hash``: choose one by the key.
+    :param timestamps: ``keep``, or ``now``: the time of the replay.
+    :param rate: The largest number of messages per second; None: no limit.
+    :param on_progress: Called with the progress after each part of a file.
+    :raises PipelineError: The replay failed; the text has the reason.
+    """
+    place = folder if isinstance(folder, Folder) else Folder(folder)
+    if rate is not None and rate <= 0:
+        raise PipelineError("rate: write a number above 0, or leave it out")
+    files = dead_letter_files(place, topics)
+    sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
+    needed: dict[str, int] = {}
+    targets = {each.topic: topic or (rename or {}).get(each.topic, each.topic) for each in files}
+    for each in files:
+        count = each.partition + 1 if partitions == "keep" else 0
+        needed[targets[each.topic]] = max(needed.get(targets[each.topic], 0), count)
+    check_targets(sink, needed)
+    begun = time.monotonic()
+    result = ReplayedLetters(targets=tuple(sorted(needed)))
+    if files:
+        place.make(REPLAYED)
+        total = sum(each.records for each in files)
+        with borrowed(sink) as producer:
+            sender = _Sender(producer, sink, place, result, Pace(rate, _CHUNK_ROWS))
+            for each in files:
+                for batch in _messages(place, each, partitions, timestamps, sender.pace.step):
+                    sender.send(targets[each.topic], batch)
+                    if on_progress is not None:
+                        on_progress(Work(sender.sent, result.bytes, total))
+                sender.end_file(each)
+            sender.finish()
+    result.elapsed_s = time.monotonic() - begun
+    return result
+
+
+def _messages(
+    folder: Folder,
+    file: DeadLetterFile,
+    partitions: Partitions,
+    timestamps: Timestamps,
+    rows_max: int,
+) -> Iterator[pa.RecordBatch]:
+    """The messages of a file."""
+    names = ["key", "value"]
+    names += ["partition"] if partitions == "keep" else []
+    names += ["timestamp"] if timestamps == "keep" else []
+    with _opened(folder, file.path) as opened:
+        for batch in opened.iter_batches(rows_max):
+            added = {header: batch.column(name) for name, header in _ADDED_HEADERS.items()}
+            columns = [batch.column(name) for name in names]
+            columns.append(add_headers(batch.column("headers"), added))
+            made = pa.RecordBatch.from_arrays(columns, names=[*names, "headers"])
+            yield without_negative_timestamps(made) if timestamps == "keep" else made
+
+
+class _Sender:
+    """Produces messages, and moves the files of which all are acknowledged."""
+
+    def __init__(
+        self,
+        producer: Producer,
+        sink: SinkOptions,
+        folder: Folder,
+        result: ReplayedLetters,
+        pace: Pace,
+    ) -> None:
+        self._producer = producer
+        self._folder = folder
+        self._result = result
+        self._limit_s = delivery_timeout_s(sink)
+        self._ended: list[DeadLetterFile] = []
+        self._error = ""
+        self.pace = pace
+        self.sent = 0
+
+    def send(self, topic: str, batch: pa.RecordBatch) -> None:
+        """Queue messages. Columns that the batch lacks have the producer's defaults."""
+        columns: dict[str, Any] = {name: name for name in batch.schema.names}
+        self._producer.produce_arrow(
+            topic, batch, **columns, on_delivery=self._take, timeout=self._limit_s
+        )
+        self._poll(0)
+        self.sent += batch.num_rows
+        self._result.bytes += batch.nbytes
+        self.pace.wait(self.sent, self._poll)
+
+    def end_file(self, file: DeadLetterFile) -> None:
+        """Note that all messages of a file are queued. Files are acknowledged in groups."""
+        self._ended.append(file)
+        if sum(each.records for each in self._ended) >= _CHUNK_ROWS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Wait until all messages are acknowledged, and move their files."""
+        deadline = time.monotonic() + self._limit_s
+        while self._producer.flush(_WAIT_S):
+            self._check()
+            if time.monotonic() > deadline:
+                raise PipelineError(f"no acknowledgement came for {self._limit_s:g} s")
+        self._check()
+        for each in self._ended:
+            self._folder.move(each.path, f"{REPLAYED}/{each.path}")
+            self._result.files += 1
+            self._result.records += each.records
+        self._folder.sync(REPLAYED)
+        self._folder.sync("")
+        self._ended.clear()
+
+    def _poll(self, timeout_s: float) -> None:
+        self._producer.poll(timeout_s)
+        self._check()
+
+    def _take(self, report: ArrowReport) -> None:
+        if report.error is not None and not self._error:
+            self._error = report.error.str()
+
+    def _check(self) -> None:
+        if self._error:
+            raise PipelineError(f"a record wasn't delivered: {self._error}")
