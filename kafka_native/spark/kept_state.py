@@ -93,6 +93,10 @@ class KeptState:
         self._folder.make(path.rpartition("/")[0])
         self._folder.write(path, whole)
 
+    def remove(self, folder: str) -> None:
+        """Remove a subfolder and its files, if it exists."""
+        self._folder.remove(f"{FOLDER}/{folder}")
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a subfolder, sorted, for `read`."""
         found = self._folder.names(f"{FOLDER}/{folder}")
