@@ -18,10 +18,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import ArrowReport, KafkaException
-from kafka_native.spark.errors import DeadLetterError
+from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native.spark.client_pool import admitted
+from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.folder import Folder, checked_topic
-from kafka_native.spark.options import DeadLetterTarget, SinkOptions
+from kafka_native.spark.options import DeadLetterTarget, SinkOptions, SourceOptions
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 from kafka_native.spark.ranges import OffsetRange
 
@@ -31,6 +32,7 @@ __all__ = [
     "UNFINISHED",
     "DeadLetterWriter",
     "add_headers",
+    "check_target",
     "file_name",
     "letters_of",
     "open_writer",
@@ -216,6 +218,32 @@ def open_writer(target: DeadLetterTarget, range_: OffsetRange) -> Iterator[DeadL
         yield writer
     finally:
         writer.abort()
+
+
+def check_target(options: SourceOptions) -> None:
+    """Check the target on the driver: the first dead letter may come long after the start.
+
+    :raises OptionError: The topic doesn't exist, or the folder can't be made.
+    :raises KafkaException: The brokers don't answer, or reject the producer.
+    """
+    target = options.dead_letters
+    if target is None:
+        return
+    if target.sink is None:
+        try:
+            Folder(target.folder).make(UNFINISHED)
+        except (OSError, ValueError) as error:
+            raise OptionError("deadLetters", f"no folder {target.folder}: {error}") from error
+        return
+    with admitted(Producer(dict(target.sink.producer))) as producer:
+        for attempt in range(options.fetch_retries + 1):
+            if attempt:
+                time.sleep(options.retry_interval_s)  # this broker may not know a new topic yet
+            topics = producer.list_topics(target.sink.topic, options.api_timeout_s).topics
+            found = topics.get(str(target.sink.topic))
+            if found is not None and found.error is None:
+                return
+    raise OptionError("deadLetters", f"{target} doesn't exist: make it first")
 
 
 def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:

@@ -60,7 +60,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Check the options for streams."""
         self.options = options.for_stream()
         self._planner = Planner(self.options, OffsetReader(self.options))
-        self._has_kept_schemas = False
+        self._has_begun = False
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[SourceOptions]]:
         """Pickle without the connection: tasks get a copy."""
@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
         """The start of a new query. It returns the same offsets each time."""
-        self._keep_schemas()
+        self._begin()
         return nested(self._planner.initial())
 
     def latestOffset(
@@ -80,7 +80,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         :param limit: A read limit such as `getDefaultReadLimit()`; PySpark before 4.2 doesn't pass
             it.
         """
-        self._keep_schemas()
+        self._begin()
         offsets_max, offsets_min = (
             self.options.max_offsets_per_trigger,
             self.options.min_offsets_per_trigger,
@@ -109,13 +109,15 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         newest = self._planner.newest
         return None if newest is None else nested(newest)
 
-    def _keep_schemas(self) -> None:
-        """Keep the schemas of typed columns beside the checkpoint, once, while the query runs."""
-        if not self._has_kept_schemas and self.options.decoded is not None:
-            from kafka_native.spark import kept_schemas
+    def _begin(self) -> None:
+        """Once, while the query runs: check the target of dead letters, and keep the schemas."""
+        if not self._has_begun and self.options.decoded is not None:
+            # Imported here, because most queries decode nothing.
+            from kafka_native.spark import dead_letters, kept_schemas
 
+            dead_letters.check_target(self.options)
             kept_schemas.keep(self.options)
-        self._has_kept_schemas = True
+        self._has_begun = True
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note that the query ends at the current ends of the partitions."""
@@ -123,7 +125,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task."""
-        self._keep_schemas()
+        self._begin()
         return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -18,10 +18,12 @@ from kafka_native.codecs import AvroEncoder
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark import dead_letters, range_reader
+from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name
 from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
+from kafka_native.spark.stream_reader import StreamReader
 from kafka_native.spark.typed_columns import resolve
 from tests.spark.streams import completed
 from tests.spark.support import FORMAT, source_options
@@ -364,6 +366,30 @@ def test_the_consumers_properties_dont_reach_the_producer(orders: Orders) -> Non
     assert producer["client.id"] == "c"
     assert producer["acks"] == "1"
     assert not {"fetch.wait.max.ms", "isolation.level"} & set(producer)
+
+
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_missing_target_ends_the_query_before_a_task_starts(
+    registry: MockSchemaRegistry, tmp_path: Path, is_stream: bool
+) -> None:
+    def plan(target: str | Path) -> None:
+        options = orders.options(target, fetchOffset_numRetries="0")
+        if is_stream:
+            reader = StreamReader(options)
+            reader.initialOffset()
+            reader.stop()
+        else:
+            BatchReader(options).partitions()
+
+    with MockCluster(brokers=1, auto_create_topics=False) as cluster:
+        orders = Orders(cluster, registry)
+        plan(orders.dead_topic)
+        with pytest.raises(OptionError, match=r"deadLetters: topic nowhere doesn't exist: make it"):
+            plan("nowhere")
+        plan(tmp_path / "dead")
+        (tmp_path / "file").touch()
+        with pytest.raises(OptionError, match=r"deadLetters: no folder .*/file/dead: "):
+            plan(tmp_path / "file" / "dead")
 
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
