@@ -201,6 +201,8 @@ class Codec:
             place = f"{subject} version {registered.version}"
             label = f"the reader's schema id {registered.schema_id} ({place})"
             return self.complete(registered.schema, label)
+        except MemoryError:
+            raise
         except SchemaError as error:
             raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
         except Exception as error:
