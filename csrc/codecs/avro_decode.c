@@ -21,7 +21,7 @@ struct run { /* one record */
     const struct kn_avro_program *program;
     struct kn_builder *builder;
     const uint8_t *end; /* of the record, or of a default's constant */
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     int32_t frame_count;
     int64_t empty_items_left;
     int64_t expansion_bytes;
@@ -32,17 +32,17 @@ struct run { /* one record */
 
 static const uint8_t *fail(struct run *run, int status, const char *text, const uint8_t *at)
 {
-    return kn_wire_fail(&run->problem, status, text, at);
+    return kn_decode_fail(&run->problem, status, text, at);
 }
 
 static const uint8_t *cut_off(struct run *run, const uint8_t *at)
 {
-    return kn_wire_cut_off(&run->problem, at);
+    return kn_decode_cut_off(&run->problem, at);
 }
 
 static const uint8_t *no_room(struct run *run, int status, const uint8_t *at)
 {
-    return kn_wire_no_room(&run->problem, status, at);
+    return kn_decode_no_room(&run->problem, status, at);
 }
 
 /* A number that doesn't end, or that has too many bits. */

@@ -12,19 +12,19 @@ struct kn_decode_problem {
     const char *text;    /* a static English phrase */
 };
 
-/* The same within a decoder, which knows the instruction only later. */
-struct kn_wire_problem {
+/* The same before the decoder adds the instruction. */
+struct kn_decode_failure {
     int status;
     const char *text; /* a static English phrase */
     const uint8_t *at;
 };
 
-/* These fill in a problem, and return NULL. */
-const uint8_t *kn_wire_fail(struct kn_wire_problem *problem, int status, const char *text,
-                            const uint8_t *at);
+/* These fill in a failure, and return NULL. */
+const uint8_t *kn_decode_fail(struct kn_decode_failure *failure, int status, const char *text,
+                              const uint8_t *at);
 /* The record ends too early. */
-const uint8_t *kn_wire_cut_off(struct kn_wire_problem *problem, const uint8_t *at);
+const uint8_t *kn_decode_cut_off(struct kn_decode_failure *failure, const uint8_t *at);
 /* A column can't grow: `status` is KN_ERR_FULL or KN_ERR_NOMEM. */
-const uint8_t *kn_wire_no_room(struct kn_wire_problem *problem, int status, const uint8_t *at);
+const uint8_t *kn_decode_no_room(struct kn_decode_failure *failure, int status, const uint8_t *at);
 
 #endif

@@ -35,7 +35,7 @@ struct run { /* one record */
     const uint8_t *text;
     const uint8_t *end;
     int32_t failed_node;
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     int64_t expansion_bytes;
 };
 
@@ -63,7 +63,7 @@ static __attribute__((noinline, cold)) const uint32_t *fail(struct run *run, int
                                                             const uint8_t *at)
 {
     run->failed_node = node;
-    kn_wire_fail(&run->problem, status, problem, at < run->end ? at : run->end);
+    kn_decode_fail(&run->problem, status, problem, at < run->end ? at : run->end);
     return NULL;
 }
 
@@ -113,7 +113,7 @@ static __attribute__((noinline, cold)) const uint32_t *no_room(struct run *run, 
 {
     const uint8_t *text = run->text + *at;
     run->failed_node = node;
-    kn_wire_no_room(&run->problem, status, text < run->end ? text : run->end);
+    kn_decode_no_room(&run->problem, status, text < run->end ? text : run->end);
     return NULL;
 }
 
@@ -760,7 +760,7 @@ static const uint32_t *decode_text(struct run *run, const uint8_t *data, int64_t
     if (status == KN_OK) status = load(run, data, size_bytes);
     if (__builtin_expect(status != KN_OK, 0)) {
         run->failed_node = 0;
-        kn_wire_no_room(&run->problem, status, data);
+        kn_decode_no_room(&run->problem, status, data);
         return NULL;
     }
     status = kn_json_tokenize(run->scratch->tokenizer, run->text, size_bytes, &tokens);

@@ -42,24 +42,24 @@ struct run { /* one record */
     int64_t expansion_bytes;
     bool has_unknown_value; /* the open entry of a map has an unknown number of a closed enum */
     int32_t instruction;
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
 };
 
 /* --- problems --- */
 
 static const uint8_t *fail(struct run *run, int status, const char *text, const uint8_t *at)
 {
-    return kn_wire_fail(&run->problem, status, text, at);
+    return kn_decode_fail(&run->problem, status, text, at);
 }
 
 static const uint8_t *cut_off(struct run *run, const uint8_t *at)
 {
-    return kn_wire_cut_off(&run->problem, at);
+    return kn_decode_cut_off(&run->problem, at);
 }
 
 static const uint8_t *no_room(struct run *run, int status, const uint8_t *at)
 {
-    return kn_wire_no_room(&run->problem, status, at);
+    return kn_decode_no_room(&run->problem, status, at);
 }
 
 /* Returns whether the record may expand by so many bytes. */

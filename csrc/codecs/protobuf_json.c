@@ -19,7 +19,7 @@
 
 struct run {
     struct kn_json_text *text;
-    struct kn_wire_problem *problem;
+    struct kn_decode_failure *problem;
     int64_t bytes_max;
     int32_t depth;
 };
@@ -37,7 +37,7 @@ struct entry {
 
 static bool fail(struct run *run, int status, const char *text, const uint8_t *at)
 {
-    kn_wire_fail(run->problem, status, text, at);
+    kn_decode_fail(run->problem, status, text, at);
     return 0;
 }
 
@@ -323,7 +323,7 @@ static bool put_struct(struct run *run, struct piece message)
 
 int kn_protobuf_json(struct kn_json_text *text, enum kn_protobuf_json_kind kind,
                      const uint8_t *data, int64_t size_bytes, int64_t bytes_max,
-                     struct kn_wire_problem *problem)
+                     struct kn_decode_failure *problem)
 {
     struct run run = {.text = text, .problem = problem, .bytes_max = bytes_max};
     struct piece message = {data, data + size_bytes};

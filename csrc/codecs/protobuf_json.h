@@ -39,7 +39,7 @@ struct kn_json_text {
 /* Writes a message as a new text. KN_OK, or *problem says why not. */
 int kn_protobuf_json(struct kn_json_text *text, enum kn_protobuf_json_kind kind,
                      const uint8_t *data, int64_t size_bytes, int64_t bytes_max,
-                     struct kn_wire_problem *problem);
+                     struct kn_decode_failure *problem);
 void kn_json_text_deinit(struct kn_json_text *text);
 
 #endif

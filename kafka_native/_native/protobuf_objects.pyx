@@ -25,12 +25,12 @@ cdef extern from "Python.h":
         PyObject *ob_item[1]
 
 cdef extern from "codecs/protobuf_wire.h" nogil:
-    struct kn_wire_problem:
+    struct kn_decode_failure:
         pass
-    const uint8_t *kn_wire_tag(kn_wire_problem *problem, const uint8_t *at, const uint8_t *end, uint32_t *tag)
-    const uint8_t *kn_wire_varint(kn_wire_problem *problem, const uint8_t *at, const uint8_t *end, uint64_t *value)
-    const uint8_t *kn_wire_size(kn_wire_problem *problem, const uint8_t *at, const uint8_t *end, int64_t *size_bytes)
-    const uint8_t *kn_wire_skip(kn_wire_problem *problem, uint32_t tag, const uint8_t *at, const uint8_t *end)
+    const uint8_t *kn_wire_tag(kn_decode_failure *problem, const uint8_t *at, const uint8_t *end, uint32_t *tag)
+    const uint8_t *kn_wire_varint(kn_decode_failure *problem, const uint8_t *at, const uint8_t *end, uint64_t *value)
+    const uint8_t *kn_wire_size(kn_decode_failure *problem, const uint8_t *at, const uint8_t *end, int64_t *size_bytes)
+    const uint8_t *kn_wire_skip(kn_decode_failure *problem, uint32_t tag, const uint8_t *at, const uint8_t *end)
 
 # How a value is read. `object` of ENUM: a dict of what the numbers become. CALL: a function of the
 # bytes of a message. MESSAGE has a type.
@@ -165,7 +165,7 @@ cdef object bytes_of(const Field *field, const uint8_t *at, int64_t size, int de
 
 cdef object value_of(const Field *field, const uint8_t **at, const uint8_t *end, int depth):
     # Reads one value behind its tag.
-    cdef kn_wire_problem problem
+    cdef kn_decode_failure problem
     cdef uint64_t number = 0
     cdef int64_t size = 0
     cdef const uint8_t *next
@@ -216,7 +216,7 @@ cdef int read_packed(list into, const Field *field, const uint8_t *at, const uin
 
 
 cdef int read_entry(dict into, const Type *entry, const uint8_t *at, const uint8_t *end, int depth) except -1:
-    cdef kn_wire_problem problem
+    cdef kn_decode_failure problem
     cdef uint32_t tag = 0
     cdef int32_t hint = 0
     cdef const Field *field
@@ -245,7 +245,7 @@ cdef int read_entry(dict into, const Type *entry, const uint8_t *at, const uint8
 
 cdef int read_into(const Type *type, PyObject **slots, const uint8_t *at, const uint8_t *end, int depth) except -1:
     # Reads the fields of a message. The slots own their objects.
-    cdef kn_wire_problem problem
+    cdef kn_decode_failure problem
     cdef uint32_t tag = 0
     cdef int32_t hint = 0
     cdef uint64_t oneofs = 0
@@ -429,6 +429,8 @@ cdef int set_type(Type *type, tuple row, Py_ssize_t index, list objects) except 
     if type.positional < 0 or type.positional != len(fields) - len(names):
         raise ValueError(f"the names of type {index} are wrong")
     if cls is not None:
+        if not callable(cls) or any([not isinstance(name, str) for name in names]):
+            raise ValueError(f"the class of type {index} is wrong")
         type.cls = borrow(cls, objects)
     elif type.positional:
         raise ValueError(f"type {index} makes a dict, so each field needs a name")

@@ -38,17 +38,25 @@ def read_schema(data: bytes) -> tuple[int | uuid.UUID, int]:
 
     :raises FramingError: The bytes are too short, or don't begin with a known magic byte.
     """
-    size = FRAMING_SIZES.get(data[0]) if data else None
+    if not data:
+        raise FramingError(_no_framing("it is empty"))
+    size = FRAMING_SIZES.get(data[0])
     if size is None:
-        found = f"the byte {data[0]}" if data else "no byte"
-        raise FramingError(
-            "the payload has no schema framing: it should begin with the byte 0 and a schema "
-            f"id, or with the byte 1 and a GUID, but has {found} there"
-        )
+        found = f"its first byte is 0x{data[0]:02x}, and a schema's id begins with 0x00 or 0x01"
+        raise FramingError(_no_framing(found))
+    if len(data) < size:
+        found = f"it has {len(data)} bytes, and a schema's id after the first byte "
+        raise FramingError(_no_framing(f"{found}0x{data[0]:02x} needs {size}"))
     encoded = data[1:size]
     is_id = data[0] == MAGIC_BYTE_ID
-    _check_size(encoded, size - 1, "the schema id" if is_id else "the schema GUID")
     return int.from_bytes(encoded, "big") if is_id else uuid.UUID(bytes=encoded), size
+
+
+def _no_framing(found: str) -> str:
+    return (
+        f"the payload has no schema framing: {found}. The producer may not use a schema registry. "
+        "Read this topic without a registry deserializer, or change the producer"
+    )
 
 
 def schema_of(framing: bytes) -> int | str:

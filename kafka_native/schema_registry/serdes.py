@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 from kafka_native._native.conversions import LastConversion, Unknown
 from kafka_native.codecs.errors import SchemaError
-from kafka_native.codecs.framing import FRAMING_SIZES
+from kafka_native.codecs.framing import FRAMING_SIZES, FramingError, read_schema
 from kafka_native.codecs.references import referenced_schemas
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.rule_execution import has_migration_rules, run_rules
@@ -933,24 +933,10 @@ def references_of(
 
 def framing_problem(data: bytes, error: Exception) -> str:
     """Return what is wrong with the first bytes of data, and what to do."""
-    advice = (
-        "The producer may not use a schema registry. Read this topic without a registry "
-        "deserializer, or change the producer"
-    )
-    start = "the payload has no schema framing: "
-    if not data:
-        return f"{start}it is empty. {advice}"
-    if data[0] not in FRAMING_SIZES:
-        return (
-            f"{start}its first byte is 0x{data[0]:02x}, and a schema's id begins with 0x00 or 0x01"
-            f". {advice}"
-        )
-    size = FRAMING_SIZES[data[0]]
-    if len(data) < size:
-        return (
-            f"{start}it has {len(data)} bytes, and a schema's id after the first byte "
-            f"0x{data[0]:02x} needs {size}. {advice}"
-        )
+    try:
+        read_schema(data)
+    except FramingError as problem:
+        return str(problem)
     return f"the schema's id can't be read from the payload or its headers: {error}"
 
 

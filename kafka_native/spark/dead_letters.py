@@ -34,11 +34,14 @@ __all__ = [
     "file_name",
     "letters_of",
     "open_writer",
+    "topic_id_of",
     "with_headers",
 ]
 
 UNFINISHED: Final = "_unfinished"
 """The subfolder of files that tasks write. Spark and pyarrow ignore names that begin with ``_``."""
+_DIGITS: Final = 19
+"""The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
 _HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -62,6 +65,18 @@ SCHEMA: Final = pa.schema(
     ]
 )
 """The columns of dead letters. ``replay`` takes the columns up to ``headers``."""
+
+_PENDING: Final = pa.schema(
+    [
+        *(
+            SCHEMA.field(name)
+            for name in ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
+        ),
+        ("field", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
+"""The columns of dead letters that aren't written yet."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "topic": "__connect.errors.topic",
@@ -115,23 +130,43 @@ class DeadLetterWriter(ABC):
         :param field: ``key`` or ``value``: which of them doesn't decode.
         :param decoded: The decoded fields. The batch has their bytes in further columns.
         """
-        sources = {
-            "offset": "offset",
-            "timestamp": "timestamp",
-            "timestamp_type": "timestamp_type",
-            "key": "key_bytes" if "key" in decoded else "key",
-            "value": "value_bytes" if "value" in decoded else "value",
-            "headers": "headers",
-            "reason": f"{field}_error",
+        columns = {
+            name: batch.column(batch.schema.get_field_index(source)).take(rows)
+            for name, source in (
+                ("offset", "offset"),
+                ("timestamp", "timestamp"),
+                ("timestamp_type", "timestamp_type"),
+                ("key", "key_bytes" if "key" in decoded else "key"),
+                ("value", "value_bytes" if "value" in decoded else "value"),
+                ("headers", "headers"),
+                ("reason", f"{field}_error"),
+            )
         }
-        places = [batch.schema.get_field_index(name) for name in sources.values()]
-        columns = [batch.column(place).take(rows) for place in places]
-        columns.append(pa.array([field] * len(rows), pa.string()))
-        taken = pa.RecordBatch.from_arrays(columns, names=[*sources, "field"])
-        self._pending.append(taken)
-        self._pending_rows += taken.num_rows
-        self._pending_bytes += taken.nbytes
-        self.rows += taken.num_rows
+        self._add(columns, field)
+
+    def write_unfit(self, record: pa.RecordBatch, field: str, reason: str) -> None:
+        """Add a record with a value that Spark's type can't have.
+
+        :param record: One row with the source's columns, of which none is decoded.
+        :param field: ``key`` or ``value``.
+        """
+        columns = {name: record.column(name) for name in ("offset", "key", "value", "headers")}
+        columns["timestamp_type"] = record.column("timestampType")
+        has_timestamp = columns["timestamp_type"][0].as_py() != -1
+        columns["timestamp"] = record.column("timestamp") if has_timestamp else pa.nulls(1)
+        columns["reason"] = pa.array([reason])
+        self._add(columns, field)
+
+    def _add(self, columns: Mapping[str, pa.Array], field: str) -> None:
+        count = len(columns["offset"])
+        whole = {**columns, "field": pa.array([field] * count, pa.string())}
+        records = pa.RecordBatch.from_arrays(
+            [whole[each.name].cast(each.type) for each in _PENDING], schema=_PENDING
+        )
+        self._pending.append(records)
+        self._pending_rows += count
+        self._pending_bytes += records.nbytes
+        self.rows += count
 
     def end_batch(self) -> None:
         """Note that later records have larger offsets. Many dead letters are written now.
@@ -186,7 +221,7 @@ def open_writer(target: DeadLetterTarget, range_: OffsetRange) -> Iterator[DeadL
 def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
     """Make dead letters with `SCHEMA`, in the order of their offsets.
 
-    :param batch: The columns that `DeadLetterWriter.write` collects.
+    :param batch: The columns that `DeadLetterWriter` collects.
     """
     # Of a batch, records with a bad value come before those with a bad key only.
     batch = batch.sort_by("offset")
@@ -209,9 +244,17 @@ def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
 
 def file_name(range_: OffsetRange) -> str:
     """The name of a range's file. A repeated task writes the same file again."""
-    name = f"{checked_topic(range_.topic)}-{range_.partition}-{range_.start:019d}-{range_.end:019d}"
+    checked_topic(range_.topic)
+    offsets = f"{range_.start:0{_DIGITS}d}-{range_.end:0{_DIGITS}d}"
     topic_id = range_.topic_id.translate(_SAFE)
+    name = f"{range_.topic}-{range_.partition}-{offsets}"
     return f"{name}-{topic_id}.parquet" if topic_id else f"{name}.parquet"
+
+
+def topic_id_of(name: str, topic: str, partition: int) -> str:
+    """The id of the topic in a name that `file_name` made; empty: there is none."""
+    offsets = name.removesuffix(".parquet").removeprefix(f"{topic}-{partition}-")
+    return offsets[2 * _DIGITS + 2 :]
 
 
 class _FolderWriter(DeadLetterWriter):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Generic, Literal, Protocol, TypeVar
 
 import pyarrow as pa
@@ -83,8 +84,6 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
-OnCounts = Callable[[int, int], object]
-"""Called at the end of a range: the numbers of rows and of dead letters."""
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
 
@@ -124,18 +123,14 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def read_rows(
-    options: SourceOptions,
-    range_: OffsetRange,
-    on_skip: OnSkip = lambda start, end, reason: None,
-    on_counts: OnCounts = lambda rows, dead: None,
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
 
     :param on_skip: See `read_range`.
-    :param on_counts: See `read_range`.
     """
     if options.rows == "records":
-        yield from read_range(options, range_, on_skip=on_skip, on_counts=on_counts)
+        yield from read_range(options, range_, on_skip=on_skip)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -150,7 +145,6 @@ def read_range(
     range_: OffsetRange,
     columns: Sequence[str] | None = None,
     on_skip: OnSkip = lambda start, end, reason: None,
-    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of one range in order, as Arrow batches.
 
@@ -163,7 +157,6 @@ def read_range(
     :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
-    :param on_counts: Called at the end, when the dead letters are stored (``deadLetters``).
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
     :raises DeadLetterError: The dead letters can't be stored.
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
@@ -180,7 +173,7 @@ def read_range(
         reader = _row_reader(consumer, options, range_, columns, on_skip)
         try:
             if isinstance(reader, _TypedRowReader) and options.dead_letters is not None:
-                yield from _with_dead_letters(reader, options.dead_letters, range_, on_counts)
+                yield from _with_dead_letters(reader, options.dead_letters, range_)
             else:
                 yield from reader
         except GeneratorExit:
@@ -188,7 +181,7 @@ def read_range(
 
 
 def _with_dead_letters(
-    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange, on_counts: OnCounts
+    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange
 ) -> Iterator[pa.RecordBatch]:
     """Read a range, and store its dead letters at the end."""
     from kafka_native.spark.dead_letters import open_writer  # it imports pyarrow.fs
@@ -200,7 +193,6 @@ def _with_dead_letters(
             rows += batch.num_rows
             yield batch
         writer.commit()
-    on_counts(rows, writer.rows)
     if writer.rows:
         logger.warning(
             "%s: %d rows, and %d dead letters in %s; the first: %s",
@@ -523,6 +515,13 @@ class _RowReader(_PositionReader[ArrowBatch]):
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._columns))
 
 
+class _SecondReader(_RowReader):
+    """Reads records again that a task has read before."""
+
+    def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
+        """Report nothing: the task counts these records already."""
+
+
 class _TypedRowReader(_RowReader):
     """Reads Arrow columns of which some are decoded."""
 
@@ -554,7 +553,8 @@ class _TypedRowReader(_RowReader):
         elif has_letters or decoded.keeps_bytes(options.columns):
             self._kept_bytes = "bytes"
         # The columns of the frame. Those about bad records aren't filtered.
-        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in plain), *fields]
+        good = dict.fromkeys([*plain, "offset"])
+        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in good), *fields]
         self._last_field = fields[-1]
         self._dropped = 0
         self.first_reason = ""
@@ -586,8 +586,17 @@ class _TypedRowReader(_RowReader):
         if self._decoded.options.mode != "PERMISSIVE":
             for field in self._codecs:
                 batch = self._without_errors(batch, field)
-            if self.dead_letters is not None:
-                self.dead_letters.end_batch()
+        if self.dead_letters is None:
+            return self._conformed(batch)
+        try:
+            return self._conformed(batch)
+        except pa.ArrowInvalid as error:
+            return self._conformed(self._without_unfit(batch, self.dead_letters, error))
+        finally:
+            self.dead_letters.end_batch()
+
+    def _conformed(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns of the frame. A value that Spark's type can't have is pa.ArrowInvalid."""
         arrays: list[pa.Array] = []
         for name in self._options.columns:
             error = self._decoded.options.error_columns.get(name)
@@ -623,6 +632,47 @@ class _TypedRowReader(_RowReader):
         if field == self._last_field:
             batch = batch.select(self._good_columns)
         return batch.filter(pc.invert(is_bad))
+
+    def _without_unfit(
+        self, batch: pa.RecordBatch, letters: DeadLetterWriter, error: pa.ArrowInvalid
+    ) -> pa.RecordBatch:
+        """Leave out records with a value that Spark's type can't have. They are rare.
+
+        So their bytes aren't kept, and another consumer reads them again.
+        """
+        offsets = batch.column(batch.schema.get_field_index("offset"))
+        unfit = {
+            offsets[row].as_py(): (field, reason) for row, field, reason in self._unfit(batch, 0)
+        }
+        if not unfit:
+            raise error
+        place = f"{self._range.topic} [{self._range.partition}]"
+        first, (field, reason) = next(iter(unfit.items()))
+        text = f"{place} at offset {first}: its {field} doesn't fit: {reason}"
+        self.first_reason = self.first_reason or text
+        again = replace(self._range, start=first, end=max(unfit) + 1)
+        wanted = ("offset", "timestamp", "timestampType", "key", "value", "headers")
+        with _consumers.borrowed(self._options.consumer) as consumer:
+            for raw in _SecondReader(consumer, self._options, again, wanted, self._on_skip):
+                for row, offset in enumerate(raw.column("offset").to_pylist()):
+                    if offset in unfit:
+                        letters.write_unfit(raw.slice(row, 1), *unfit[offset])
+        return batch.filter(pc.invert(pc.is_in(offsets, pa.array(list(unfit), pa.int64()))))
+
+    def _unfit(self, batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, str, str]]:
+        """Yield the row of each record that doesn't fit, ``key`` or ``value``, and the reason."""
+        for name in self._codecs:
+            column = batch.column(batch.schema.get_field_index(name))
+            try:
+                conform(column, self._decoded.column(name).arrow)
+            except pa.ArrowInvalid as error:
+                if batch.num_rows == 1:
+                    yield first, name, str(error)
+                    return
+                half = batch.num_rows // 2
+                yield from self._unfit(batch.slice(0, half), first)
+                yield from self._unfit(batch.slice(half), first + half)
+                return
 
     def _first_reason(
         self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafka_native.spark.admission import TriggerDelay, share_out
 from kafka_native.spark.errors import DataLossError, PartitionGoneError
-from kafka_native.spark.kept_state import KeptState, RangeCounts, SkippedOffsets
+from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
@@ -132,19 +132,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         from kafka_native.spark.range_reader import read_rows
 
         assert isinstance(partition, OffsetRange)
-        return read_rows(
-            self.options,
-            partition,
-            self._skip_recorder(partition),
-            lambda rows, dead: self._record_counts(partition, rows, dead),
-        )
-
-    def _record_counts(self, range_: OffsetRange, rows: int, dead: int) -> None:
-        """Record the counts of a range beside the checkpoint."""
-        if self.options.checkpoint:
-            place = *range_.key, range_.split, range_.start, range_.end
-            counts = RangeCounts(*place, rows, dead)
-            KeptState(self.options.checkpoint).write_counts(self.options.file_name, counts)
+        return read_rows(self.options, partition, self._skip_recorder(partition))
 
     def _skip_recorder(self, range_: OffsetRange) -> Callable[[int, int, str], object]:
         """A function that records skipped offsets of a range beside the checkpoint."""

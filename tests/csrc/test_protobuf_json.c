@@ -18,7 +18,8 @@ static const uint8_t MESSAGE[] = {
     0x0a, 14, 0x0a, 1,  'b',  0x12, 9,    0x11, 0,   0,    0, 0,    0, 0,    4, 0x40, /* b: 2.5 */
 };
 
-static int write_text(struct kn_json_text *text, int64_t bytes_max, struct kn_wire_problem *problem)
+static int write_text(struct kn_json_text *text, int64_t bytes_max,
+                      struct kn_decode_failure *problem)
 {
     return kn_protobuf_json(text, KN_PROTOBUF_JSON_STRUCT, MESSAGE, sizeof MESSAGE, bytes_max,
                             problem);
@@ -33,7 +34,7 @@ static void check_text(const struct kn_json_text *text)
 
 static void test_each_failed_allocation_is_reported_and_leaks_nothing(void)
 {
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     long fail_at = 0;
     for (failed = 1; failed; fail_at++) {
         struct kn_json_text text = {0};
@@ -52,7 +53,7 @@ static void test_each_failed_allocation_is_reported_and_leaks_nothing(void)
 
 static void test_a_text_has_at_most_its_limit(void)
 {
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     struct kn_json_text text = {0};
     for (int64_t limit = 0; limit < 24; limit++)
         CHECK_EQ(write_text(&text, limit, &problem), KN_ERR_TOO_LARGE);
@@ -63,7 +64,7 @@ static void test_a_text_has_at_most_its_limit(void)
 
 static void test_each_cut_is_reported(void)
 {
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     struct kn_json_text text = {0};
     int64_t cuts = 0;
     for (int64_t size = 0; size < (int64_t)sizeof MESSAGE; size++) {
@@ -79,7 +80,7 @@ static void test_each_cut_is_reported(void)
 /* The text has a decimal point in each locale. */
 static void test_numbers_dont_depend_on_the_locale(void)
 {
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     struct kn_json_text text = {0};
     static const char *const LOCALES[] = {"C", "de_DE.UTF-8", "fr_FR.UTF-8", "ps_AF.UTF-8"};
     for (size_t i = 0; i < sizeof LOCALES / sizeof *LOCALES; i++) {
@@ -93,7 +94,7 @@ static void test_numbers_dont_depend_on_the_locale(void)
 /* A Value with a string of a size and an escape at each place, and the text's exact limit. */
 static void test_escapes_and_the_limit(void)
 {
-    struct kn_wire_problem problem;
+    struct kn_decode_failure problem;
     struct kn_json_text text = {0};
     enum { SIZE = 300 };
     uint8_t message[SIZE + 3] = {KN_STRUCT_STRING_TAG, (SIZE & 0x7f) | 0x80, SIZE >> 7};

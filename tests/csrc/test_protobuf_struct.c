@@ -92,7 +92,7 @@ static void test_deep_values(void)
 {
     struct kn_builder *builder = kn_records_builder_new(INT32_MAX);
     struct kn_json_text shown = {0};
-    struct kn_wire_problem wire;
+    struct kn_decode_failure wire;
     const char *problem;
     char text[2 * KN_PROTOBUF_JSON_DEPTH_MAX + 2];
     for (int depth = 1; depth <= KN_PROTOBUF_JSON_DEPTH_MAX; depth++) {

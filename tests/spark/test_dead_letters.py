@@ -20,10 +20,8 @@ from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark import dead_letters, range_reader
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name
 from kafka_native.spark.errors import DeadLetterError, OptionError
-from kafka_native.spark.kept_state import KeptState, RangeCounts
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
-from kafka_native.spark.stream_reader import StreamReader
 from kafka_native.spark.typed_columns import resolve
 from tests.spark.streams import completed
 from tests.spark.support import FORMAT, source_options
@@ -92,17 +90,21 @@ class Orders:
             assert producer.flush(WAIT_S) == 0
         self.count += 1
 
-    def options(self, target: str | Path, **more: str) -> SourceOptions:
-        """Return the options of a source. An option's name has underscores in place of dots."""
+    def options(self, target: str | Path, **more: str | None) -> SourceOptions:
+        """Return the options of a source. An option's name has underscores in place of dots.
+
+        None removes an option.
+        """
+        chosen = {
+            "value.format": "avro",
+            "schema.registry.url": self.registry.url,
+            "deadLetters": target,
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
         options = source_options(
             self.cluster.bootstrap_servers,
             self.topic,
-            **{
-                "value.format": "avro",
-                "schema.registry.url": self.registry.url,
-                "deadLetters": target,
-                **{name.replace("_", "."): value for name, value in more.items()},
-            },
+            **{name: value for name, value in chosen.items() if value is not None},
         )
         parsed = SourceOptions.parse(options)
         assert parsed.typed is not None
@@ -280,6 +282,39 @@ def test_keys_and_values_are_kept_when_the_other_one_is_bad(orders: Orders, tmp_
     assert [row["value"] for row in letters_in(tmp_path / "keys")] == [orders.value(1), b"both"]
 
 
+def test_values_that_spark_cant_have_are_dead_letters(
+    orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The year 300,000 is a valid timestamp-millis, but not one of Spark's timestamps."""
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    encoder = AvroEncoder({"type": "record", "name": "At", "fields": [{"name": "at", "type": at}]})
+    too_late = 1 << 62
+    stamps = [1000, too_late, 3000, 4000, too_late, 6000]
+    rows = pa.table({"at": pa.array(stamps, pa.timestamp("ms", "UTC"))})
+    values = pa.chunked_array(encoder.encode(rows)).to_pylist()
+    for value in [*values, b"", values[0]]:
+        orders.produce(value, headers=[("a", b"1")])
+    schema = json.dumps({"type": "record", "name": "At", "fields": [{"name": "at", "type": at}]})
+    options = orders.options(
+        tmp_path, value_schema=schema, schema_registry_url=None, columns="value"
+    )
+    caplog.set_level("INFO", "kafka_native.spark")
+    found = read(options, orders.range())
+    assert [row["value"]["at"].timestamp() for row in found] == [1, 3, 4, 6, 1]
+    [report] = [each for each in caplog.messages if "bytes" in each]  # although some are read twice
+    assert report.endswith(", 3 records that don't decode")
+    letters = letters_in(tmp_path)
+    assert [row["offset"] for row in letters] == [1, 4, 6]
+    assert [(row["key"], row["value"], row["field"]) for row in letters[:2]] == [
+        (b"k", values[1], "value"),
+        (b"k", values[4], "value"),
+    ]
+    assert letters[0]["headers"] == [{"key": "a", "value": b"1"}]
+    assert int(letters[1]["timestamp"].timestamp() * 1000) == FIRST_MS + 4000
+    assert "timestamp" in letters[0]["error"]
+    assert pq.read_table(next(tmp_path.glob("*.parquet")))["offset"].to_pylist() == [1, 4, 6]
+
+
 def test_a_topic_has_the_records_with_their_context(orders: Orders) -> None:
     fill(orders)
     options = orders.options(orders.dead_topic, deadLetters_kafka_linger_ms="0")
@@ -360,16 +395,15 @@ def test_a_pattern_may_not_match_the_target() -> None:
     assert SourceOptions.parse(options).dead_letters is not None
 
 
-def test_a_streams_counts_are_kept(orders: Orders, tmp_path: Path) -> None:
-    (tmp_path / "metadata").write_text('{"id": "query"}')
+def test_the_report_of_a_task_counts_dead_letters(
+    orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "kafka_native.spark")
     fill(orders)
-    options = orders.options(tmp_path / "dead", checkpointLocation=str(tmp_path))
-    reader = StreamReader(options)
-    for start, end, rows, dead in ((0, 4, 2, 2), (4, 5, 1, 0)):
-        assert sum(each.num_rows for each in reader.read(orders.range(start, end))) == rows
-        assert KeptState(tmp_path).counts(options.file_name) == [
-            RangeCounts(orders.topic, 0, 0, start, end, rows, dead)
-        ]
+    read(orders.options(tmp_path), orders.range())
+    [report] = [each for each in caplog.messages if "bytes" in each]
+    assert "from offset 0 to 6: 3 rows, " in report
+    assert report.endswith(", 3 records that don't decode")
 
 
 def test_a_stream_stores_dead_letters(spark: SparkSession, orders: Orders, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -375,6 +376,34 @@ def test_partitions_are_those_of_javas_partitioner() -> None:
         assert found.drop_columns(["partition"]) == batch
     with pytest.raises(ValueError, match="1 partition at least"):
         by_partition(None, 0)  # type: ignore[arg-type]
+
+
+def test_equal_typed_rows_have_one_partition() -> None:
+    orders = [
+        {"id": n // 2, "tags": [("a", n // 2)], "at": datetime(2026, 1, 1)} for n in range(60)
+    ]
+    kind = pa.struct(
+        [("id", pa.int64()), ("tags", pa.map_(pa.string(), pa.int64())), ("at", pa.timestamp("us"))]
+    )
+    values = pa.array(orders, kind)
+
+    def numbers(**columns: Any) -> list[int]:
+        [found] = _partitioned(12, [pa.RecordBatch.from_pydict(columns)])
+        made: list[int] = found.column("partition").to_pylist()
+        return made
+
+    whole = numbers(value=values)
+    assert whole[::2] == whole[1::2]
+    assert len(set(whole)) > 6
+    assert numbers(value=values, key=pa.nulls(60)) == whole
+    assert whole[0] == murmur2(repr(orders[0]).encode(), 12)  # in each process, unlike hash()
+    # Fields as columns of their own; other columns don't count
+    fields = dict(zip(kind.names, values.flatten(), strict=True))
+    assert numbers(**fields, headers=pa.nulls(60), topic=pa.array(["t"] * 60)) == whole
+    # Keys that are encoded
+    keyed = numbers(value=values, key=pa.array([n % 20 for n in range(60)]))
+    assert keyed[:20] == keyed[20:40] == keyed[40:]
+    assert len(set(keyed)) > 6
 
 
 # --- by Spark ---
