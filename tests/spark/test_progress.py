@@ -1,4 +1,4 @@
-"""The progress of streams: events made by hand from JSON, and one query with Spark."""
+"""The progress of streams: events made by hand from JSON, and queries with Spark."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from prometheus_client import CollectorRegistry, generate_latest
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.listener import (
     QueryProgressEvent,
     QueryStartedEvent,
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from kafka_native.opentelemetry import observe_streams
 from kafka_native.prometheus import StreamCollector
@@ -32,6 +34,8 @@ from kafka_native.spark import (
 from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.task_reports import send
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker
 from tests.spark.streams import completed, wait_for
 from tests.spark.support import Kafka, source_options
 
@@ -351,3 +355,49 @@ def test_running_query_reports_its_lag(kafka: Kafka, tmp_path: Path) -> None:
     tasks = [sorted((each.partition, each.rows) for each in one.tasks) for one in found if one.rows]
     assert tasks == [[(0, 30), (1, 10)], [(0, 30), (1, 10)]]
     assert min(each.bytes for each in found if each.rows) > 0
+
+
+class MetricsListener(ProgressListener):
+    """Also keeps the metrics that Spark reports for the first source."""
+
+    def __init__(self) -> None:
+        self.found: list[BatchProgress] = []
+        self.metrics: list[dict[str, str]] = []
+        super().__init__(on_progress=self.found.append)
+
+    def onQueryProgress(self, event: QueryProgressEvent) -> None:
+        # The JSON of a progress rounds the average to one digit.
+        self.metrics.append(dict(event.progress["sources"][0]["metrics"]))
+        super().onQueryProgress(event)
+
+
+@pytest.mark.broker
+def test_lag_equals_the_metrics_of_sparks_own_connector(
+    connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_path: Path
+) -> None:
+    topic = new_topic(apache, partitions=3)
+    with Producer({"bootstrap.servers": apache.bootstrap}) as producer:
+        for number in range(100):
+            producer.produce(topic, str(number), partition=min(number % 10, 2))
+        assert producer.flush(30) == 0
+    options = source_options(
+        apache.bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger=30
+    )
+    reports = {"kafka": MetricsListener(), "kafka_native": MetricsListener()}
+    for format_, listener in reports.items():
+        connected.streams.addListener(listener)
+        try:
+            frame = connected.readStream.format(format_).options(**options).load()
+            writer = frame.writeStream.format("noop").trigger(availableNow=True)
+            writer = writer.option("checkpointLocation", str(tmp_path / format_))
+            query = completed(writer.start)
+            assert query.exception() is None
+            wait_for(lambda it=listener: sum(each.rows for each in it.found) == 100, "the progress")
+        finally:
+            connected.streams.removeListener(listener)
+    theirs, ours = reports.values()
+    assert [each.lags[0].metrics for each in theirs.found] == theirs.metrics
+    lags = [[each.lags for each in one.found if each.rows] for one in (theirs, ours)]
+    assert len(lags[0]) > 1
+    assert lags[0] == lags[1]
+    assert not any(ours.metrics)  # if PySpark lets sources have metrics, the listener can end
