@@ -364,8 +364,9 @@ def shown(message: Any, wanted: Any = None) -> dict[str, Any]:
 def _shown_field(message: Any, each: Any) -> Any:
     value = getattr(message, each.name)
     if each.message_type is not None and each.message_type.GetOptions().map_entry:
-        inner = each.message_type.fields_by_number[2]
-        return sorted(((key, shown_value(inner, value[key])) for key in value), key=first_repr)
+        outer, inner = (each.message_type.fields_by_number[number] for number in (1, 2))
+        entries = [(shown_value(outer, key), shown_value(inner, value[key])) for key in value]
+        return sorted(entries, key=first_repr)
     if each.is_repeated:
         return [shown_value(each, item) for item in value]
     has_default = each.has_default_value and len(getattr(each.containing_oneof, "fields", ())) < 2
@@ -384,6 +385,8 @@ def shown_value(each: Any, value: Any) -> Any:
     if each.type == FIELD.TYPE_ENUM:
         found = each.enum_type.values_by_number.get(value)
         return None if found is None else found.name
+    if each.type == FIELD.TYPE_STRING and isinstance(value, bytes):
+        return value.decode()  # it raises: proto2 allows strings that aren't UTF-8
     if each.message_type is None:
         return value
     name = each.message_type.full_name

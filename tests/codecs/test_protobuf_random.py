@@ -69,9 +69,12 @@ def rows_of(decoder: ProtobufDecoder, records: list[bytes | None], **options: An
 
 
 def is_message(class_: Any, data: bytes) -> bool:
+    """Return whether data is a message. In proto2 its strings may be no UTF-8; columns refuse it."""
     try:
-        return bool(class_.FromString(data).IsInitialized())
-    except ParseError:
+        message = class_.FromString(data)
+        schemas.shown(message)
+        return bool(message.IsInitialized())
+    except (ParseError, UnicodeDecodeError):
         return False
 
 
