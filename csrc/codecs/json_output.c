@@ -230,14 +230,20 @@ uint8_t *kn_json_timestamp_put(uint8_t *to, int64_t value, int32_t unit, bool is
 
 static const char HEX[] = "0123456789abcdef";
 
-uint8_t *kn_json_uuid_put(uint8_t *to, const uint8_t bytes[16])
+uint8_t *kn_uuid_put(uint8_t *to, const uint8_t bytes[16])
 {
-    *to++ = '"';
     for (int i = 0; i < 16; i++) {
         if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
         *to++ = (uint8_t)HEX[bytes[i] >> 4];
         *to++ = (uint8_t)HEX[bytes[i] & 15];
     }
+    return to;
+}
+
+uint8_t *kn_json_uuid_put(uint8_t *to, const uint8_t bytes[16])
+{
+    *to++ = '"';
+    to = kn_uuid_put(to, bytes);
     *to++ = '"';
     return to;
 }

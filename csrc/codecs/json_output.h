@@ -11,7 +11,8 @@
 
 /* Of a number, date, time or timestamp. There must be room for as many. */
 #define KN_JSON_SHORT_MAX_BYTES 32
-#define KN_JSON_UUID_BYTES 38
+#define KN_UUID_TEXT_BYTES 36
+#define KN_JSON_UUID_BYTES (KN_UUID_TEXT_BYTES + 2)
 #define KN_JSON_ESCAPE_MAX_BYTES 6 /* of one byte, as in \u001f */
 #define KN_JSON_DECIMAL_SCALE_MAX 76
 #define KN_JSON_DECIMAL_MAX_BYTES 160 /* a sign, 77 digits, a point or 76 zeros */
@@ -40,6 +41,8 @@ uint8_t *kn_json_timestamp_put(uint8_t *to, int64_t value, int32_t unit, bool is
 
 /* --- strings --- */
 
+/* Without quotes: KN_UUID_TEXT_BYTES. */
+uint8_t *kn_uuid_put(uint8_t *to, const uint8_t bytes[16]);
 uint8_t *kn_json_uuid_put(uint8_t *to, const uint8_t bytes[16]);
 /* Base64 of RFC 4648 in its standard alphabet, with padding. It needs kn_json_base64_bytes(). */
 uint8_t *kn_json_base64_put(uint8_t *to, const uint8_t *bytes, int64_t size_bytes);

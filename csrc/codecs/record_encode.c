@@ -14,7 +14,6 @@
 #include "codecs/protobuf_struct.h"
 #include "codecs/protobuf_wire.h"
 
-#define UUID_TEXT_BYTES 36
 #define ESCAPED_PART_BYTES 1024 /* of text, for which room is made at once */
 
 struct frame { /* a body that has set the index */
@@ -266,8 +265,8 @@ static inline const uint8_t *bytes_of(struct run *run, const struct kn_encode_op
 
 static bool is_uuid(const uint8_t *text, int64_t size)
 {
-    if (size != UUID_TEXT_BYTES) return 0;
-    for (int i = 0; i < UUID_TEXT_BYTES; i++) {
+    if (size != KN_UUID_TEXT_BYTES) return 0;
+    for (int i = 0; i < KN_UUID_TEXT_BYTES; i++) {
         uint8_t c = text[i], lower = c | 0x20;
         bool is_dash = i == 8 || i == 13 || i == 18 || i == 23;
         bool is_hex = (c >= '0' && c <= '9') || (lower >= 'a' && lower <= 'f');
@@ -317,16 +316,9 @@ static uint8_t *put_struct(struct run *run, const struct kn_encode_op *op, int64
 static uint8_t *put_uuid_text(struct run *run, const struct kn_encode_op *op, int64_t index,
                               uint8_t *to)
 {
-    static const char digits[] = "0123456789abcdef";
     const uint8_t *from = run->columns->columns[op->node].items + index * 16;
-    if (!(to = reserve(run, to, UUID_TEXT_BYTES + 1))) return NULL;
-    to = kn_varint_put(to, UUID_TEXT_BYTES);
-    for (int i = 0; i < 16; i++) {
-        if (i == 4 || i == 6 || i == 8 || i == 10) *to++ = '-';
-        *to++ = (uint8_t)digits[from[i] >> 4];
-        *to++ = (uint8_t)digits[from[i] & 15];
-    }
-    return to;
+    if (!(to = reserve(run, to, KN_UUID_TEXT_BYTES + 1))) return NULL;
+    return kn_uuid_put(kn_varint_put(to, KN_UUID_TEXT_BYTES), from);
 }
 
 /* Returns the table entries of the symbol with these bytes; NULL: there is none. */

@@ -129,6 +129,8 @@ class MissingSchema(Exception):
         """Ask the registry. Then the next call decodes the record."""
         try:
             self.source.prepare(self.key)
+        except MemoryError:
+            raise
         except Exception as error:
             raise self.source.lookup_error(*self.place, self.key, error) from error
 
@@ -358,6 +360,8 @@ cdef class ColumnTaker(PositionTaker):
             if self.in_hand:
                 self.enough = True  # the next call asks again, and raises the error
                 return False
+            if isinstance(error, MemoryError):
+                raise
             raise source.lookup_error(*place, key, error) from error
         finally:
             core.holding -= holding

@@ -25,8 +25,21 @@ FRAMINGS = {"none": KN_FRAMING_NONE, "id": KN_FRAMING_ID, "indexes": KN_FRAMING_
 cdef class DecodedType:
     """The type of a decoded column, and the source of its decoders."""
 
-    def __cinit__(self, source not None, str field not None, *, bint skips_errors, bint has_reasons, bint keeps_bytes, bint keeps_good_bytes=False, bint is_flat):
-        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`. ``keeps_bytes`` needs ``has_reasons``, and ``keeps_good_bytes`` needs ``keeps_bytes``."""
+    def __cinit__(
+        self,
+        source not None,
+        str field not None,
+        *,
+        bint skips_errors,
+        bint has_reasons,
+        bint keeps_bytes,
+        bint keeps_good_bytes=False,
+        bint is_flat,
+    ):
+        """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`.
+
+        ``keeps_bytes`` needs ``has_reasons``, and ``keeps_good_bytes`` needs ``keeps_bytes``.
+        """
         self.source = source
         self.layout = source.layout
         self.field = field

@@ -429,6 +429,8 @@ cdef int set_type(Type *type, tuple row, Py_ssize_t index, list objects) except 
     if type.positional < 0 or type.positional != len(fields) - len(names):
         raise ValueError(f"the names of type {index} are wrong")
     if cls is not None:
+        if not callable(cls) or any([not isinstance(name, str) for name in names]):
+            raise ValueError(f"the class of type {index} is wrong")
         type.cls = borrow(cls, objects)
     elif type.positional:
         raise ValueError(f"type {index} makes a dict, so each field needs a name")

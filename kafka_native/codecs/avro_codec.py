@@ -101,7 +101,9 @@ class Avro(EncodingCodec):
     # --- decoding ---
 
     def _result_decoder(self, result: FoundSchema) -> AvroDecoder:
-        return self._decoder(result, result)
+        if result.written is None:
+            return self._decoder(result, result)
+        return self._decoder(FoundSchema(result.written, {}, "the writer's schema"), result)
 
     def _decoder_for(
         self, key: bytes, result: FoundSchema, result_decoder: ColumnDecoder

@@ -69,11 +69,15 @@ class FoundSchema:
         that it refers to.
     label : str
         The schema's name in errors.
+    written : object, optional
+        A reader's schema: the text of the schema that records without framing were written with,
+        if it is another one. It refers to no others.
     """
 
     schema: Any
     references: dict[str, str]
     label: str
+    written: Any = None
 
 
 class Codec:
@@ -197,6 +201,8 @@ class Codec:
             place = f"{subject} version {registered.version}"
             label = f"the reader's schema id {registered.schema_id} ({place})"
             return self.complete(registered.schema, label)
+        except MemoryError:
+            raise
         except SchemaError as error:
             raise SchemaError(f"subject {subject}: {error.problem}", error.path) from None
         except Exception as error:

@@ -34,6 +34,11 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[OffsetRange]:
         """The ranges of the query, one for each task."""
         options = self.options
+        if options.dead_letters is not None:
+            # Imported here, because most queries have no dead letters.
+            from kafka_native.spark.dead_letters import check_target
+
+            check_target(options)
         with OffsetReader(options) as cluster:
             keys = cluster.partitions()
             starts = cluster.resolve(options.starting or _EARLIEST, keys, starting=True)

@@ -17,14 +17,10 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from kafka_native.codecs.errors import SchemaError
 
-__all__ = ["BASE_TYPES", "SparkColumn", "arrow_type", "conform", "spark_column", "whole_decimals"]
+__all__ = ["BASE_TYPES", "SparkColumn", "arrow_type", "conform", "spark_column"]
 
 DECIMAL_DIGITS_MAX: Final = 38
 """The digits of Spark's decimals."""
-INT64_DIGITS: Final = 18
-"""The digits that every int64 can have."""
-UINT64_DIGITS: Final = 20
-"""The digits of the largest uint64."""
 
 
 @dataclass(frozen=True)
@@ -174,26 +170,6 @@ def arrow_type(kind: DataType, path: str = "") -> pa.DataType:
         if type(leaf.spark) is type(kind):
             return leaf.arrow
     raise SchemaError(f"no column can be {kind.simpleString()}", path)
-
-
-def whole_decimals(kind: pa.DataType) -> pa.DataType:
-    """Return a type with integers in place of decimals without a fraction.
-
-    `spark_column` makes such decimals of uint64, and Protobuf has no decimals.
-    """
-    if pa.types.is_decimal(kind) and kind.scale == 0 and kind.precision <= UINT64_DIGITS:
-        return pa.int64() if kind.precision <= INT64_DIGITS else pa.uint64()
-    if pa.types.is_struct(kind):
-        return pa.struct([each.with_type(whole_decimals(each.type)) for each in kind])
-    if pa.types.is_map(kind):
-        key, item = kind.key_field, kind.item_field
-        return pa.map_(
-            key.with_type(whole_decimals(key.type)), item.with_type(whole_decimals(item.type))
-        )
-    if pa.types.is_list(kind):
-        item = kind.value_field
-        return pa.list_(item.with_type(whole_decimals(item.type)))
-    return kind
 
 
 def _decimal(precision: int, scale: int) -> SparkColumn:

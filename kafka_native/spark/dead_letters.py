@@ -18,10 +18,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import ArrowReport, KafkaException
-from kafka_native.spark.errors import DeadLetterError
+from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native.spark.client_pool import admitted
+from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.folder import Folder, checked_topic
-from kafka_native.spark.options import DeadLetterTarget, SinkOptions
+from kafka_native.spark.options import DeadLetterTarget, SinkOptions, SourceOptions
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 from kafka_native.spark.ranges import OffsetRange
 
@@ -31,14 +32,18 @@ __all__ = [
     "UNFINISHED",
     "DeadLetterWriter",
     "add_headers",
+    "check_target",
     "file_name",
     "letters_of",
     "open_writer",
+    "topic_id_of",
     "with_headers",
 ]
 
 UNFINISHED: Final = "_unfinished"
 """The subfolder of files that tasks write. Spark and pyarrow ignore names that begin with ``_``."""
+_DIGITS: Final = 19
+"""The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
 _HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -215,6 +220,32 @@ def open_writer(target: DeadLetterTarget, range_: OffsetRange) -> Iterator[DeadL
         writer.abort()
 
 
+def check_target(options: SourceOptions) -> None:
+    """Check the target on the driver: the first dead letter may come long after the start.
+
+    :raises OptionError: The topic doesn't exist, or the folder can't be made.
+    :raises KafkaException: The brokers don't answer, or reject the producer.
+    """
+    target = options.dead_letters
+    if target is None:
+        return
+    if target.sink is None:
+        try:
+            Folder(target.folder).make(UNFINISHED)
+        except (OSError, ValueError) as error:
+            raise OptionError("deadLetters", f"no folder {target.folder}: {error}") from error
+        return
+    with admitted(Producer(dict(target.sink.producer))) as producer:
+        for attempt in range(options.fetch_retries + 1):
+            if attempt:
+                time.sleep(options.retry_interval_s)  # this broker may not know a new topic yet
+            topics = producer.list_topics(target.sink.topic, options.api_timeout_s).topics
+            found = topics.get(str(target.sink.topic))
+            if found is not None and found.error is None:
+                return
+    raise OptionError("deadLetters", f"{target} doesn't exist: make it first")
+
+
 def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
     """Make dead letters with `SCHEMA`, in the order of their offsets.
 
@@ -241,9 +272,17 @@ def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
 
 def file_name(range_: OffsetRange) -> str:
     """The name of a range's file. A repeated task writes the same file again."""
-    name = f"{checked_topic(range_.topic)}-{range_.partition}-{range_.start:019d}-{range_.end:019d}"
+    checked_topic(range_.topic)
+    offsets = f"{range_.start:0{_DIGITS}d}-{range_.end:0{_DIGITS}d}"
     topic_id = range_.topic_id.translate(_SAFE)
+    name = f"{range_.topic}-{range_.partition}-{offsets}"
     return f"{name}-{topic_id}.parquet" if topic_id else f"{name}.parquet"
+
+
+def topic_id_of(name: str, topic: str, partition: int) -> str:
+    """The id of the topic in a name that `file_name` made; empty: there is none."""
+    offsets = name.removesuffix(".parquet").removeprefix(f"{topic}-{partition}-")
+    return offsets[2 * _DIGITS + 2 :]
 
 
 class _FolderWriter(DeadLetterWriter):

@@ -21,12 +21,11 @@ from typing import Any, Final
 
 from kafka_native.spark.errors import OptionError
 
-__all__ = ["KeptState", "RangeCounts", "SkippedOffsets", "skipped_offsets"]
+__all__ = ["KeptState", "SkippedOffsets", "skipped_offsets"]
 
 FOLDER: Final = "kafka_native"
 OPTION: Final = "checkpointLocation"
 _SKIPPED: Final = "skipped"
-_COUNTS: Final = "counts"
 
 
 @dataclass(frozen=True, order=True)
@@ -43,21 +42,6 @@ class SkippedOffsets:
     """The time at which the loss was noticed, in milliseconds since 1970."""
     topic_id: str = ""
     """The id of the topic; empty if brokers send none."""
-
-
-@dataclass(frozen=True, order=True)
-class RangeCounts:
-    """What a task of the last micro-batch has read of its range (``deadLetters``)."""
-
-    topic: str
-    partition: int
-    split: int
-    """The number of this piece of its partition."""
-    start: int
-    end: int
-    rows: int
-    dead_letters: int
-    """Rows and dead letters are all records of the range. Other offsets have no record."""
 
 
 class KeptState:
@@ -109,6 +93,10 @@ class KeptState:
         self._folder.make(path.rpartition("/")[0])
         self._folder.write(path, whole)
 
+    def remove(self, folder: str) -> None:
+        """Remove a subfolder and its files, if it exists."""
+        self._folder.remove(f"{FOLDER}/{folder}")
+
     def names(self, folder: str) -> list[str]:
         """The names of the files in a subfolder, sorted, for `read`."""
         found = self._folder.names(f"{FOLDER}/{folder}")
@@ -142,19 +130,6 @@ class KeptState:
         return sorted(
             found, key=lambda each: (each.topic, each.partition, each.start, each.time_ms)
         )
-
-    def write_counts(self, source: str, counts: RangeCounts) -> None:
-        """Replace the counts of this piece of the partition by those of a newer range.
-
-        :param source: The name of the source's files, see `SourceOptions.file_name`.
-        """
-        place = f"{counts.topic}-{counts.partition}-{counts.split}"
-        self.write(f"{_COUNTS}/{source}/{place}", asdict(counts))
-
-    def counts(self, source: str) -> list[RangeCounts]:
-        """The newest counts, sorted. Some may be of older micro-batches: compare the offsets."""
-        contents = [self.read(name) for name in self.names(f"{_COUNTS}/{source}")]
-        return sorted(RangeCounts(**each) for each in contents if each is not None)
 
 
 def skipped_offsets(

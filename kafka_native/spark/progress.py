@@ -30,7 +30,7 @@ from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Key, parse_offsets
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.task_reports import TaskReport, reports_of
+from kafka_native.spark.task_reports import TaskReport, remove_reports, reports_of
 
 __all__ = ["BatchProgress", "ProgressListener", "SourceLag"]
 
@@ -163,8 +163,11 @@ class ProgressListener(StreamingQueryListener):
         :param on_progress: Called with the progress of each micro-batch, on Spark's thread. Its
             exceptions are logged.
         :raises OptionError: An option is invalid.
+        :raises ValueError: A checkpoint is no path or URI that pyarrow knows.
         """
         self._checkpoints = tuple(checkpoints)
+        for each in self._checkpoints:
+            KeptState(each)  # an invalid URI is an error here, not in Spark's thread
         self._on_progress = on_progress
         self._options = None if options is None else _without_retries(options)
         self._cluster = None if self._options is None else OffsetReader(self._options)
@@ -176,19 +179,19 @@ class ProgressListener(StreamingQueryListener):
         """Begin to count the query's rows. Offsets that were skipped before don't count."""
         totals = _Totals(event.name or str(event.id))
         totals.state = self._find_state(str(event.id))
-        totals.new_skipped()
+        totals.forget_earlier_runs()
         with self._lock:
             self._totals[str(event.id)] = totals
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """Report a micro-batch. An error in it is logged: it can't concern the query."""
+        """Report a micro-batch. An error of the report is logged, and the query goes on."""
         try:
             progress = self._progress(event.progress)
             if progress is not None:
                 logger.info("%s", progress)
                 self._on_progress(progress)
         except Exception:
-            # Spark would log it, too, but as an error of its own without the Python lines.
+            # Spark would only log that a listener has failed, without the Python lines.
             logger.exception("the progress of a query couldn't be reported")
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
@@ -284,6 +287,15 @@ class _Totals:
     """The files with skipped offsets that have been reported."""
     last: BatchProgress | None = None
     sums: dict[str, float] = field(default_factory=dict)
+
+    def forget_earlier_runs(self) -> None:
+        """Leave out what earlier runs of the query have skipped and reported."""
+        self.new_skipped()
+        try:
+            if self.state is not None:
+                remove_reports(self.state)
+        except OSError as error:
+            logger.warning("old reports of %s can't be removed: %s", self.name, error)
 
     def new_skipped(self) -> list[SkippedOffsets]:
         """The skipped offsets since the last call. Unreadable ones are in the next call."""

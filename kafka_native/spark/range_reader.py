@@ -84,8 +84,6 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 """
 
 
-OnCounts = Callable[[int, int], object]
-"""Called at the end of a range: the numbers of rows and of dead letters."""
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
 
@@ -125,18 +123,14 @@ def arrow_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def read_rows(
-    options: SourceOptions,
-    range_: OffsetRange,
-    on_skip: OnSkip = lambda start, end, reason: None,
-    on_counts: OnCounts = lambda rows, dead: None,
+    options: SourceOptions, range_: OffsetRange, on_skip: OnSkip = lambda start, end, reason: None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a source's task: the records of its range, or the range (``rows=ranges``).
 
     :param on_skip: See `read_range`.
-    :param on_counts: See `read_range`.
     """
     if options.rows == "records":
-        yield from read_range(options, range_, on_skip=on_skip, on_counts=on_counts)
+        yield from read_range(options, range_, on_skip=on_skip)
     else:
         schema = pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in RANGE_COLUMNS.items()])
         row: list[object] = [range_.topic, range_.partition, range_.start, range_.end]
@@ -151,7 +145,6 @@ def read_range(
     range_: OffsetRange,
     columns: Sequence[str] | None = None,
     on_skip: OnSkip = lambda start, end, reason: None,
-    on_counts: OnCounts = lambda rows, dead: None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of one range in order, as Arrow batches.
 
@@ -164,7 +157,6 @@ def read_range(
     :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
-    :param on_counts: Called at the end, when the dead letters are stored (``deadLetters``).
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
     :raises DeadLetterError: The dead letters can't be stored.
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
@@ -181,7 +173,7 @@ def read_range(
         reader = _row_reader(consumer, options, range_, columns, on_skip)
         try:
             if isinstance(reader, _TypedRowReader) and options.dead_letters is not None:
-                yield from _with_dead_letters(reader, options.dead_letters, range_, on_counts)
+                yield from _with_dead_letters(reader, options.dead_letters, range_)
             else:
                 yield from reader
         except GeneratorExit:
@@ -189,7 +181,7 @@ def read_range(
 
 
 def _with_dead_letters(
-    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange, on_counts: OnCounts
+    reader: _TypedRowReader, target: DeadLetterTarget, range_: OffsetRange
 ) -> Iterator[pa.RecordBatch]:
     """Read a range, and store its dead letters at the end."""
     from kafka_native.spark.dead_letters import open_writer  # it imports pyarrow.fs
@@ -201,7 +193,6 @@ def _with_dead_letters(
             rows += batch.num_rows
             yield batch
         writer.commit()
-    on_counts(rows, writer.rows)
     if writer.rows:
         logger.warning(
             "%s: %d rows, and %d dead letters in %s; the first: %s",
@@ -524,6 +515,13 @@ class _RowReader(_PositionReader[ArrowBatch]):
         return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(self._columns))
 
 
+class _SecondReader(_RowReader):
+    """Reads records again that a task has read before."""
+
+    def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
+        """Report nothing: the task counts these records already."""
+
+
 class _TypedRowReader(_RowReader):
     """Reads Arrow columns of which some are decoded."""
 
@@ -654,10 +652,11 @@ class _TypedRowReader(_RowReader):
         self.first_reason = self.first_reason or text
         again = replace(self._range, start=first, end=max(unfit) + 1)
         wanted = ("offset", "timestamp", "timestampType", "key", "value", "headers")
-        for raw in read_range(self._options, again, wanted):
-            for row, offset in enumerate(raw.column("offset").to_pylist()):
-                if offset in unfit:
-                    letters.write_unfit(raw.slice(row, 1), *unfit[offset])
+        with _consumers.borrowed(self._options.consumer) as consumer:
+            for raw in _SecondReader(consumer, self._options, again, wanted, self._on_skip):
+                for row, offset in enumerate(raw.column("offset").to_pylist()):
+                    if offset in unfit:
+                        letters.write_unfit(raw.slice(row, 1), *unfit[offset])
         return batch.filter(pc.invert(pc.is_in(offsets, pa.array(list(unfit), pa.int64()))))
 
     def _unfit(self, batch: pa.RecordBatch, first: int) -> Iterator[tuple[int, str, str]]:

@@ -16,7 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kafka_native.spark.admission import TriggerDelay, share_out
 from kafka_native.spark.errors import DataLossError, PartitionGoneError
-from kafka_native.spark.kept_state import KeptState, RangeCounts, SkippedOffsets
+from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import (
@@ -60,7 +60,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         """Check the options for streams."""
         self.options = options.for_stream()
         self._planner = Planner(self.options, OffsetReader(self.options))
-        self._has_kept_schemas = False
+        self._has_begun = False
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[SourceOptions]]:
         """Pickle without the connection: tasks get a copy."""
@@ -68,7 +68,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def initialOffset(self) -> dict[str, dict[str, int]]:
         """The start of a new query. It returns the same offsets each time."""
-        self._keep_schemas()
+        self._begin()
         return nested(self._planner.initial())
 
     def latestOffset(
@@ -80,7 +80,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         :param limit: A read limit such as `getDefaultReadLimit()`; PySpark before 4.2 doesn't pass
             it.
         """
-        self._keep_schemas()
+        self._begin()
         offsets_max, offsets_min = (
             self.options.max_offsets_per_trigger,
             self.options.min_offsets_per_trigger,
@@ -109,13 +109,15 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         newest = self._planner.newest
         return None if newest is None else nested(newest)
 
-    def _keep_schemas(self) -> None:
-        """Keep the schemas of typed columns beside the checkpoint, once, while the query runs."""
-        if not self._has_kept_schemas and self.options.decoded is not None:
-            from kafka_native.spark import kept_schemas
+    def _begin(self) -> None:
+        """Once, while the query runs: check the target of dead letters, and keep the schemas."""
+        if not self._has_begun and self.options.decoded is not None:
+            # Imported here, because most queries decode nothing.
+            from kafka_native.spark import dead_letters, kept_schemas
 
+            dead_letters.check_target(self.options)
             kept_schemas.keep(self.options)
-        self._has_kept_schemas = True
+        self._has_begun = True
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Note that the query ends at the current ends of the partitions."""
@@ -123,7 +125,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
 
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task."""
-        self._keep_schemas()
+        self._begin()
         return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -132,19 +134,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         from kafka_native.spark.range_reader import read_rows
 
         assert isinstance(partition, OffsetRange)
-        return read_rows(
-            self.options,
-            partition,
-            self._skip_recorder(partition),
-            lambda rows, dead: self._record_counts(partition, rows, dead),
-        )
-
-    def _record_counts(self, range_: OffsetRange, rows: int, dead: int) -> None:
-        """Record the counts of a range beside the checkpoint."""
-        if self.options.checkpoint:
-            place = *range_.key, range_.split, range_.start, range_.end
-            counts = RangeCounts(*place, rows, dead)
-            KeptState(self.options.checkpoint).write_counts(self.options.file_name, counts)
+        return read_rows(self.options, partition, self._skip_recorder(partition))
 
     def _skip_recorder(self, range_: OffsetRange) -> Callable[[int, int, str], object]:
         """A function that records skipped offsets of a range beside the checkpoint."""

@@ -18,7 +18,7 @@ from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
 
-__all__ = ["TaskReport", "reports_of", "send"]
+__all__ = ["TaskReport", "attempt_and_batch", "remove_reports", "reports_of", "send"]
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _FOLDER: Final = "tasks"
@@ -93,6 +93,11 @@ def reports_of(state: KeptState, batch_id: int) -> Iterator[TaskReport]:
         content = state.read(name)
         if content is not None and content.get("batch_id") == batch_id:
             yield TaskReport(**{name: value for name, value in content.items() if name in known})
+
+
+def remove_reports(state: KeptState) -> None:
+    """Remove the reports of an earlier run, which may have split the same batch differently."""
+    state.remove(_FOLDER)
 
 
 def _write(state: KeptState, source: str, report: TaskReport) -> None:

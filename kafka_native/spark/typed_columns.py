@@ -163,7 +163,9 @@ class PinnedSchema:
                 name: json.dumps(spark_avro_schema(loaded(text)))
                 for name, text in references.items()
             }
-            return FoundSchema(json.dumps(schema), texts, self.label)
+            # Without a registry, the records have the schema itself, with its unions.
+            written = None if texts else json.dumps(loaded(self.schema))
+            return FoundSchema(json.dumps(schema), texts, self.label, written)
         if format_ == "json":
             return FoundSchema(_json_reader(self.schema), references, self.label)
         return FoundSchema(self.schema, references, self.label)

@@ -16,7 +16,7 @@ from kafka_native._native.encode_core import ColumnInput
 from kafka_native.codecs import SchemaError
 from kafka_native.codecs.codec import FoundSchema
 from kafka_native.codecs.column_encoder import ColumnEncoder
-from kafka_native.spark.column_types import arrow_type, conform, whole_decimals
+from kafka_native.spark.column_types import arrow_type, conform
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.typed_columns import (
     Decoding,
@@ -26,6 +26,7 @@ from kafka_native.spark.typed_columns import (
     writer_schema,
 )
 from kafka_native.spark.worker_cache import WorkerCache
+from kafka_native.spark.written_types import avro_type, written_type
 
 __all__ = [
     "Encoding",
@@ -111,14 +112,10 @@ def _type_of(name: str, schema: StructType, others: Sequence[str]) -> DataType:
 
 def _found(decoding: Decoding, client: Any, topic: str | None, kind: DataType) -> Encoding:
     try:
-        column_type = _column_type(decoding.format, arrow_type(kind))
-        description = ColumnInput(pa.nulls(0, column_type)).description
+        column_type = arrow_type(kind)
         if client is None:
-            schema = writer_schema(decoding)
-            codec = codec_type(decoding.format)(None, schema=schema, **_message(decoding))
-            codec.encoder(topic, decoding.name, description)
-            return Encoding(decoding.name, decoding.format, decoding.message, schema)
-        return _registered(decoding, client, topic, description)
+            return _unregistered(decoding, topic, column_type)
+        return _registered(decoding, client, topic, column_type)
     except SchemaError as error:
         raise OptionError(f"{decoding.name}.format", f"the columns don't fit: {error}") from None
     except (OptionError, ImportError, NotImplementedError):
@@ -127,36 +124,53 @@ def _found(decoding: Decoding, client: Any, topic: str | None, kind: DataType) -
         raise OptionError(f"{decoding.name}.subject", f"no schema is found: {error}") from error
 
 
+def _unregistered(decoding: Decoding, topic: str | None, column_type: pa.DataType) -> Encoding:
+    """Check that the columns fit the schema of the options."""
+    found = Encoding(decoding.name, decoding.format, decoding.message, writer_schema(decoding))
+    codec = PinnedCodec(found)
+    codec.encoder(topic, decoding.name, _description(codec.column(pa.nulls(0, column_type))))
+    return found
+
+
 def _registered(
-    decoding: Decoding, client: Any, topic: str | None, description: tuple[Any, ...]
+    decoding: Decoding, client: Any, topic: str | None, column_type: pa.DataType
 ) -> Encoding:
     """Find or register the schema. It is registered only if the columns fit."""
-    made = codec_type(decoding.format)
+    made, name = codec_type(decoding.format), decoding.name
     subject, options = decoding.subject or None, _message(decoding)
     schema = writer_schema(decoding)
+    registered = None
     if decoding.version is not None:
-        options["schema_id"] = client.get_version(subject, decoding.version).schema_id
+        registered = client.get_version(subject, decoding.version)
+        options["schema_id"] = registered.schema_id
     elif schema is None:
-        options["use_latest_version"] = _has_versions(client, subject)
-        if decoding.format == "protobuf" and not options["use_latest_version"]:
+        registered = _latest(client, subject)
+        options["use_latest_version"] = registered is not None
+        if decoding.format == "protobuf" and registered is None:
             raise OptionError(
-                f"{decoding.name}.schema",
+                f"{name}.schema",
                 f"{subject} has no versions, and Protobuf makes no schema from columns: write "
                 "the text of a .proto file, or the path of a file",
             )
     codec = made(client, subject=subject, schema=schema, **options)
-    prefix = codec.encoder(topic, decoding.name, description).prefix
-    number = int.from_bytes(prefix[1:5], "big")
+    known = None
+    if registered is not None:
+        known = codec.complete(registered.schema, "the writer's schema")
+    elif schema is not None:
+        known = FoundSchema(schema, {}, "the writer's schema")
+    column_type = written_type(decoding.format, column_type, avro_type(decoding.format, known))
+    encoder = codec.encoder(topic, name, _description(pa.nulls(0, column_type)))
+    number = int.from_bytes(encoder.prefix[1:5], "big")
     found = codec.complete(client.get_schema(number, subject, made.text_format), "")
     references = tuple(found.references.items())
     return Encoding(
-        decoding.name, decoding.format, decoding.message, found.schema, references, prefix
+        name, decoding.format, decoding.message, found.schema, references, encoder.prefix
     )
 
 
-def _column_type(format_: str, kind: pa.DataType) -> pa.DataType:
-    """The type that a format encodes a column of this type as."""
-    return whole_decimals(kind) if format_ == "protobuf" else kind
+def _description(column: pa.Array) -> tuple[Any, ...]:
+    found: tuple[Any, ...] = ColumnInput(column).description
+    return found
 
 
 def _message(column: Decoding | Encoding) -> dict[str, Any]:
@@ -164,16 +178,16 @@ def _message(column: Decoding | Encoding) -> dict[str, Any]:
     return {"message": column.message} if column.message else {}
 
 
-def _has_versions(client: Any, subject: str | None) -> bool:
+def _latest(client: Any, subject: str | None) -> Any:
+    """The latest version of a subject; None: it has none."""
     from kafka_native.schema_registry import SchemaRegistryError
 
     try:
-        client.get_latest_version(subject)
+        return client.get_latest_version(subject)
     except SchemaRegistryError as error:
         if error.http_status_code != 404:
             raise
-        return False
-    return True
+        return None
 
 
 # --- in a task ---
@@ -187,6 +201,7 @@ class PinnedCodec:
         schema = encoding.schema
         if schema is not None:
             schema = FoundSchema(schema, dict(encoding.references), "the writer's schema")
+        self._avro = avro_type(encoding.format, schema)
         self._codec = codec_type(encoding.format)(None, schema=schema, **_message(encoding))
         self._prefix = encoding.prefix
 
@@ -204,7 +219,7 @@ class PinnedCodec:
 
         :raises ValueError: A number is out of range.
         """
-        return conform(array, _column_type(self._format, array.type))
+        return conform(array, written_type(self._format, array.type, self._avro))
 
 
 _codecs: Final = WorkerCache[Encodings, Mapping[str, PinnedCodec]](_CODECS_MAX)

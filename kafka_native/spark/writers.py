@@ -524,17 +524,19 @@ def _add_encoded(
     """Add the columns to encode, and their codecs as roles."""
     for name, codec in codecs.items():
         roles[name], roles[f"{name}_columns"] = codec, name
-        encoded = [name]
-        if name not in columns:  # the fields of the value are columns of their own
-            encoded = typed_sink.record_columns(batch.schema.names, _OTHERS)
-            roles["value_columns"] = encoded
-        for each in encoded:
-            try:
-                columns[each] = codec.column(_column(batch, each))
-            except ValueError as error:
-                raise WriteError(
-                    f"after {outcome.queued} rows of the task: column {each}: {error}"
-                ) from error
+        try:
+            if name not in columns:  # the fields of the value are columns of their own
+                fields = typed_sink.record_columns(batch.schema.names, _OTHERS)
+                whole = [_column(batch, each) for each in fields]
+                value = codec.column(pa.StructArray.from_arrays(whole, names=fields))
+                columns |= {each: value.field(number) for number, each in enumerate(fields)}
+                roles["value_columns"] = fields
+            else:
+                columns[name] = codec.column(columns[name])
+        except ValueError as error:
+            raise WriteError(
+                f"after {outcome.queued} rows of the task: column {name}: {error}"
+            ) from error
 
 
 def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBatch]:

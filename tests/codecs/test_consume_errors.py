@@ -281,6 +281,32 @@ def test_a_registry_that_is_down_and_coroutines(topic: Topic, registry: FakeRegi
     assert values_of(batch) == [{"id": 1, "name": "n1"}]
 
 
+def test_memory_that_runs_out_in_a_lookup(topic: Topic, registry: FakeRegistry) -> None:
+    """A registry isn't the reason, so the error is Python's. The next call goes on."""
+    registry.add(ORDER, f"{topic.name}-value")
+    topic.produce(*orders(1, 1, 2))
+
+    def fail() -> None:
+        raise MemoryError
+
+    def take(call: Callable[[], Any]) -> Any:
+        registry.hook = fail
+        with pytest.raises(MemoryError):
+            call()
+        registry.hook = lambda: None
+
+    codec = Avro(registry)
+    with topic.consumer() as consumer:
+        stream = consumer.arrow_stream(columns=VALUE, value=codec)
+        take(lambda: asyncio.run(_first_of(stream)))  # the latest schema
+        assert stream.column_names == VALUE
+        take(lambda: asyncio.run(_first_of(stream)))  # that of the record
+        take(lambda: consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=codec))
+        found = values_of(consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=codec))
+        assert [each["id"] for each in found] == [1]
+        assert [each["id"] for each in values_of(asyncio.run(_first_of(stream)))] == [2]
+
+
 def test_unknown_ids_and_coroutines(topic: Topic, registry: FakeRegistry) -> None:
     registry.add(ORDER, f"{topic.name}-value")
     topic.produce(framed(77, b""), framed(78, b""), *orders(1, 1))

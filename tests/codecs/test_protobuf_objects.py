@@ -284,6 +284,8 @@ def test_a_wrong_program_is_refused() -> None:
         [([good, good], None, ("a", "b"), 0)],
         [([good], None, (), 1)],  # a dict has no positional values
         [([good], dict, ("a",), sys.maxsize)],
+        [([good], "dict", ("a",), 0)],
+        [([good], dict, (1,), 0)],
         [([(*good[:8], ())], None, ("a",), 0)],
         [([(*good[:7], 5, None)], None, ("a",), 0)],
         [([(*good[:7], list, None)], None, ("a",), 0)],  # only a list becomes something else

@@ -473,17 +473,35 @@ def produce_arrow(run: Run) -> None:
 
 
 def produce_typed(run: Run) -> None:
-    """Encode keys and values of two chunks. Each record in the log is a whole one."""
+    """Encode keys and values with Avro."""
+    _produce_typed(run, "avro", run.step("Avro()", lambda: Avro(schema="string")))
+
+
+def produce_json(run: Run) -> None:
+    _produce_typed(run, "json")
+
+
+def produce_protobuf(run: Run) -> None:
+    _produce_typed(run, "protobuf")
+
+
+def produce_guid(run: Run) -> None:
+    """Encode values with Avro, with the schema's GUID in a header of each message."""
+    _produce_typed(run, "guid")
+
+
+def _produce_typed(run: Run, name: str, key: Any = None) -> None:
+    """Encode the rows of two chunks. Each record in the log is a whole one."""
     import pyarrow as pa
 
     topic = run.topic("a")
     rows = [typed.row(number) for number in range(typed.COUNT)]
-    values = pa.array(rows)
-    keys = pa.array([f"k{each['id']}" for each in rows])
-    table = pa.table({"value": values, "key": keys})
+    columns = {"value": pa.array(rows)}
+    if key is not None:
+        columns["key"] = pa.array([f"k{each['id']}" for each in rows])
+    table = pa.table(columns)
     table = pa.concat_tables([table[:20], table[20:]])
-    value = run.step("Avro()", lambda: typed.codec("avro"))
-    key = run.step("Avro()", lambda: Avro(schema="string"))
+    value = run.step(name, lambda: typed.codec(name))
     with run.client("Producer()", lambda: Producer(run.conf(linger_ms=5))) as producer:
         reports: list[Any] = []
 
@@ -624,6 +642,9 @@ SCENARIOS: dict[str, Scenario] = {
     "produce_old": Scenario(prepare_produce, produce_codecs, "old"),
     "produce_arrow": Scenario(prepare_produce, produce_arrow),
     "produce_typed": Scenario(prepare_produce, produce_typed),
+    "produce_json": Scenario(prepare_produce, produce_json),
+    "produce_protobuf": Scenario(prepare_produce, produce_protobuf),
+    "produce_guid": Scenario(prepare_produce, produce_guid),
     "consume": Scenario(prepare_consume, consume),
     "consume_old": Scenario(prepare_old, consume, "old"),
     "consume_arrow": Scenario(prepare_consume, consume_arrow),

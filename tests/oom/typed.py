@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import uuid
 from typing import Any
 
 from kafka_native.codecs import Avro, AvroEncoder, Json, Protobuf
+from kafka_native.schema_registry.schemas import RegisteredSchema
 
 COUNT = 60
 FORMATS = ("avro", "protobuf", "json")
@@ -65,8 +67,27 @@ def payloads(name: str) -> list[bytes]:
     return pa.chunked_array(AvroEncoder(ORDER).encode(pa.array(rows))).to_pylist()
 
 
+class Registry:
+    """A registry's client, without the registry and its allocations."""
+
+    def __init__(self) -> None:
+        self.schemas: dict[str, Any] = {}
+
+    def register_schema_full_response(self, subject: str, schema: Any, **how: Any) -> Any:
+        """Return the registered schema. Its GUID is that of its subject."""
+        guid = str(uuid.uuid5(uuid.NAMESPACE_DNS, subject))
+        self.schemas[guid] = schema
+        return RegisteredSchema(subject, 1, 1, guid, schema)
+
+    def get_schema_by_guid(self, guid: str, fmt: str | None = None) -> Any:
+        """Return a schema that was registered."""
+        return self.schemas[guid]
+
+
 def codec(name: str) -> Any:
-    """Return the codec of a format."""
+    """Return the codec of a format. "guid" is Avro with the GUID of its schema in a header."""
+    if name == "guid":
+        return Avro(Registry(), schema=ORDER, guid_header=True)
     if name == "avro":
         return Avro(schema=ORDER)
     if name == "protobuf":

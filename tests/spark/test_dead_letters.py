@@ -18,9 +18,9 @@ from kafka_native.codecs import AvroEncoder
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark import dead_letters, range_reader
+from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name
 from kafka_native.spark.errors import DeadLetterError, OptionError
-from kafka_native.spark.kept_state import KeptState, RangeCounts
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.stream_reader import StreamReader
@@ -284,7 +284,9 @@ def test_keys_and_values_are_kept_when_the_other_one_is_bad(orders: Orders, tmp_
     assert [row["value"] for row in letters_in(tmp_path / "keys")] == [orders.value(1), b"both"]
 
 
-def test_values_that_spark_cant_have_are_dead_letters(orders: Orders, tmp_path: Path) -> None:
+def test_values_that_spark_cant_have_are_dead_letters(
+    orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The year 300,000 is a valid timestamp-millis, but not one of Spark's timestamps."""
     at = {"type": "long", "logicalType": "timestamp-millis"}
     encoder = AvroEncoder({"type": "record", "name": "At", "fields": [{"name": "at", "type": at}]})
@@ -298,8 +300,11 @@ def test_values_that_spark_cant_have_are_dead_letters(orders: Orders, tmp_path: 
     options = orders.options(
         tmp_path, value_schema=schema, schema_registry_url=None, columns="value"
     )
-    rows = read(options, orders.range())
-    assert [row["value"]["at"].timestamp() for row in rows] == [1, 3, 4, 6, 1]
+    caplog.set_level("INFO", "kafka_native.spark")
+    found = read(options, orders.range())
+    assert [row["value"]["at"].timestamp() for row in found] == [1, 3, 4, 6, 1]
+    [report] = [each for each in caplog.messages if "bytes" in each]  # although some are read twice
+    assert report.endswith(", 3 records that don't decode")
     letters = letters_in(tmp_path)
     assert [row["offset"] for row in letters] == [1, 4, 6]
     assert [(row["key"], row["value"], row["field"]) for row in letters[:2]] == [
@@ -363,6 +368,30 @@ def test_the_consumers_properties_dont_reach_the_producer(orders: Orders) -> Non
     assert not {"fetch.wait.max.ms", "isolation.level"} & set(producer)
 
 
+@pytest.mark.parametrize("is_stream", [False, True])
+def test_a_missing_target_ends_the_query_before_a_task_starts(
+    registry: MockSchemaRegistry, tmp_path: Path, is_stream: bool
+) -> None:
+    def plan(target: str | Path) -> None:
+        options = orders.options(target, fetchOffset_numRetries="0")
+        if is_stream:
+            reader = StreamReader(options)
+            reader.initialOffset()
+            reader.stop()
+        else:
+            BatchReader(options).partitions()
+
+    with MockCluster(brokers=1, auto_create_topics=False) as cluster:
+        orders = Orders(cluster, registry)
+        plan(orders.dead_topic)
+        with pytest.raises(OptionError, match=r"deadLetters: topic nowhere doesn't exist: make it"):
+            plan("nowhere")
+        plan(tmp_path / "dead")
+        (tmp_path / "file").touch()
+        with pytest.raises(OptionError, match=r"deadLetters: no folder .*/file/dead: "):
+            plan(tmp_path / "file" / "dead")
+
+
 BASE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "a"}
 AVRO = {"value.format": "avro", "value.schema": '"int"'}
 
@@ -392,16 +421,15 @@ def test_a_pattern_may_not_match_the_target() -> None:
     assert SourceOptions.parse(options).dead_letters is not None
 
 
-def test_a_streams_counts_are_kept(orders: Orders, tmp_path: Path) -> None:
-    (tmp_path / "metadata").write_text('{"id": "query"}')
+def test_the_report_of_a_task_counts_dead_letters(
+    orders: Orders, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "kafka_native.spark")
     fill(orders)
-    options = orders.options(tmp_path / "dead", checkpointLocation=str(tmp_path))
-    reader = StreamReader(options)
-    for start, end, rows, dead in ((0, 4, 2, 2), (4, 5, 1, 0)):
-        assert sum(each.num_rows for each in reader.read(orders.range(start, end))) == rows
-        assert KeptState(tmp_path).counts(options.file_name) == [
-            RangeCounts(orders.topic, 0, 0, start, end, rows, dead)
-        ]
+    read(orders.options(tmp_path), orders.range())
+    [report] = [each for each in caplog.messages if "bytes" in each]
+    assert "from offset 0 to 6: 3 rows, " in report
+    assert report.endswith(", 3 records that don't decode")
 
 
 def test_a_stream_stores_dead_letters(spark: SparkSession, orders: Orders, tmp_path: Path) -> None:

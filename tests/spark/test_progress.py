@@ -193,6 +193,11 @@ def test_checkpoint_of_another_query_has_no_part(tmp_path: Path) -> None:
     assert found.skipped == ()
 
 
+def test_checkpoint_that_pyarrow_does_not_know_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nosuch"):
+        ProgressListener(checkpoints=["nosuch://bucket/checkpoint"])
+
+
 def test_damaged_file_does_not_end_the_reports(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -224,6 +229,20 @@ def test_reports_of_the_tasks_are_added_up(tmp_path: Path) -> None:
     assert str(found[0]).endswith("200 bytes, 1 retries, 2 records that don't decode")
     sums = {name: values(listener)[f"stream_{name}"] for name in ("bytes", "retries", "malformed")}
     assert sums == {"bytes": 300, "retries": 1, "malformed": 3}
+
+
+def test_reports_of_an_earlier_run_have_no_part(tmp_path: Path) -> None:
+    begin(tmp_path)
+    options = SourceOptions.parse(
+        source_options("nowhere:9092", "a", taskReports="true", checkpointLocation=tmp_path)
+    )
+    found: list[BatchProgress] = []
+    listener = ProgressListener(checkpoints=[tmp_path], on_progress=found.append)
+    send(TaskReport("a", 0, 0, 5, 5, 100, 0, 0.5, batch_id=3, split=1), options)  # it was killed
+    started(listener)
+    send(TaskReport("a", 0, 0, 9, 9, 180, 0, 0.5, batch_id=3), options)
+    listener.onQueryProgress(event(source(None, {"a": {"0": 9}}, None)))
+    assert [each.bytes for each in found] == [180]
 
 
 # --- where it goes ---

@@ -51,7 +51,9 @@ def letter(topic: str, partition: int, offset: int, **more: Any) -> dict[str, An
     return row | more
 
 
-def write(folder: Path, topic: str, partition: int, *offsets: int, **more: Any) -> Path:
+def write(
+    folder: Path, topic: str, partition: int, *offsets: int, topic_id: str = "", **more: Any
+) -> Path:
     """Write a file of dead letters."""
     rows = [letter(topic, partition, offset, **more) for offset in offsets]
     columns = [
@@ -63,7 +65,7 @@ def write(folder: Path, topic: str, partition: int, *offsets: int, **more: Any) 
         )
         for each in SCHEMA
     ]
-    range_ = OffsetRange(topic, partition, offsets[0], offsets[-1] + 1)
+    range_ = OffsetRange(topic, partition, offsets[0], offsets[-1] + 1, topic_id=topic_id)
     path = folder / file_name(range_)
     pq.write_table(pa.table(columns, schema=SCHEMA), path)
     return path
@@ -117,6 +119,23 @@ def test_a_file_is_replayed_once(mock_cluster: MockCluster, topic: str, tmp_path
     assert replay_dead_letters(config(mock_cluster), tmp_path).records == 1
     assert replay_dead_letters(config(mock_cluster), tmp_path).records == 0
     assert [each.value() for each in messages(mock_cluster, topic)] == [b"0/1", b"0/2", b"0/3"]
+
+
+def test_a_record_of_several_files_is_replayed_once(
+    mock_cluster: MockCluster, topic: str, tmp_path: Path
+) -> None:
+    """A batch query that runs again, when the topic has grown, reads other ranges."""
+    write(tmp_path, topic, 0, 1, 4)
+    write(tmp_path, topic, 0, 1, 2, 4, 7)
+    write(tmp_path, topic, 0, 7, 8)
+    write(tmp_path, topic, 1, 4)
+    write(tmp_path, topic, 0, 4, topic_id="a/b", value=b"recreated")
+    done = replay_dead_letters(config(mock_cluster), tmp_path)
+    assert (done.files, done.records) == (5, 7)
+    found = messages(mock_cluster, topic)
+    assert [each.value() for each in found] == [
+        b"0/1", b"0/4", b"0/2", b"0/7", b"0/8", b"recreated", b"1/4"
+    ]  # fmt: skip
 
 
 def test_a_file_whose_records_are_refused_stays(

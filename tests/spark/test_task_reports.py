@@ -85,12 +85,15 @@ def test_each_range_is_one_line(cluster: MockCluster, caplog: pytest.LogCaptureF
     assert float(seconds[:-2]) >= 0
 
 
+@pytest.mark.parametrize("target", ["", "dead-letters"])
 def test_records_that_do_not_decode_count_apart(
-    cluster: MockCluster, caplog: pytest.LogCaptureFixture
+    cluster: MockCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture, target: str
 ) -> None:
     topic = filled(cluster, '{"n": 1}', "broken", '{"n": 3}', '{"n": "x"}')
     kind = StructType([StructField("n", IntegerType())])
     options = {"value.format": "json", "value.schema": kind.json(), "mode": "DROPMALFORMED"}
+    if target:
+        options["deadLetters"] = str(tmp_path / target)
     source = KafkaNativeDataSource(source_options(cluster.bootstrap_servers, topic, **options))
     schema = source.schema()
     assert isinstance(schema, StructType)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import struct
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -365,6 +366,29 @@ def test_unions_and_references_are_those_of_from_avro(
     assert [row["value"] for row in read(made, 2)] == [
         {"price": price, "what": {"member0": "a", "member1": None}, "id": "u"},
         {"price": price, "what": {"member0": None, "member1": inner}, "id": "u"},
+    ]
+
+
+def test_unions_of_numbers_without_a_registry(mock_cluster: MockCluster, topic: str) -> None:
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "whole", "type": ["null", "int", "long"]},
+        {"name": "real", "type": ["float", "double"]},
+    ]}  # fmt: skip
+    produce(
+        mock_cluster,
+        topic,
+        b"\x02\x0a\x00" + struct.pack("<f", 1.5),
+        b"\x04\x0c\x02" + struct.pack("<d", 2.5),
+        b"\x00\x00" + struct.pack("<f", 3.5),
+    )
+    made = source(
+        mock_cluster, topic, value_format="avro", value_schema=json.dumps(schema), columns="value"
+    )
+    assert made.schema().simpleString() == "struct<value:struct<whole:bigint,real:double>>"  # type: ignore[union-attr]
+    assert [row["value"] for row in read(made, 3)] == [
+        {"whole": 5, "real": 1.5},
+        {"whole": 6, "real": 2.5},
+        {"whole": None, "real": 3.5},
     ]
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import col, expr
+from pyspark.sql.functions import col, expr, struct, to_json
 
 from kafka_native._native import codec_core
 from kafka_native.codecs import AvroEncoder
@@ -24,6 +24,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.streams import started
 from tests.spark.support import Kafka
+from tests.spark.typed_topics import NESTED, nested_rows
 from tests.waiting import WAIT_S
 
 FLAT = {"type": "record", "name": "Reading", "fields": [
@@ -32,27 +33,6 @@ FLAT = {"type": "record", "name": "Reading", "fields": [
     {"name": "degrees", "type": "double"},
     {"name": "count", "type": "int"},
     {"name": "ok", "type": "boolean"},
-]}  # fmt: skip
-NESTED = {"type": "record", "name": "Order", "fields": [
-    {"name": "id", "type": "long"},
-    {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
-    {"name": "on", "type": {"type": "int", "logicalType": "date"}},
-    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    {"name": "seen", "type": ["null", {"type": "long", "logicalType": "timestamp-micros"}]},
-    {"name": "local", "type": {"type": "long", "logicalType": "local-timestamp-micros"}},
-    {"name": "time", "type": {"type": "long", "logicalType": "time-micros"}},
-    {"name": "millis", "type": {"type": "int", "logicalType": "time-millis"}},
-    {"name": "nanos", "type": {"type": "long", "logicalType": "timestamp-nanos"}},
-    {"name": "uuid", "type": {"type": "string", "logicalType": "uuid"}},
-    {"name": "color", "type": {"type": "enum", "name": "Color", "symbols": ["RED", "BLUE"]}},
-    {"name": "hash", "type": {"type": "fixed", "name": "Hash", "size": 3}},
-    {"name": "raw", "type": "bytes"},
-    {"name": "lines", "type": {"type": "array", "items": ["null", {
-        "type": "record", "name": "Line", "fields": [
-            {"name": "sku", "type": "string"},
-            {"name": "tags", "type": {"type": "map", "values": "int"}}]}]}},
-    {"name": "either", "type": ["null", "string", "boolean"]},
-    {"name": "number", "type": ["int", "long"]},
 ]}  # fmt: skip
 
 
@@ -64,46 +44,6 @@ def flat_rows(count: int) -> pa.Table:
         "degrees": [n / 3 for n in numbers],
         "count": pa.array([n * 7 - 50 for n in numbers], pa.int32()),
         "ok": [n % 2 == 0 for n in numbers],
-    })  # fmt: skip
-
-
-def nested_rows(count: int) -> pa.Table:
-    numbers = range(count)
-    line = pa.struct([("sku", pa.string()), ("tags", pa.map_(pa.string(), pa.int32()))])
-    lines = [[{"sku": f"s{n}", "tags": [("a", n), ("b", -n)]}, None][: n % 3] for n in numbers]
-    either = [
-        [None, {"string": f"e{n}", "boolean": None}, {"string": None, "boolean": n % 2 == 0}][n % 3]
-        for n in numbers
-    ]
-    union = pa.UnionArray.from_dense(
-        pa.array([[0, 1, 2][n % 3] for n in numbers], pa.int8()),
-        pa.array([n // 3 for n in numbers], pa.int32()),
-        [
-            pa.nulls(len(numbers[0::3])),
-            pa.array([f"e{n}" for n in numbers[1::3]]),
-            pa.array([n % 2 == 0 for n in numbers[2::3]]),
-        ],
-        ["null", "string", "boolean"],
-    )
-    assert len(either) == len(union)
-    micros = [n * 86_400_123_457 for n in numbers]
-    return pa.table({
-        "id": list(numbers),
-        "price": pa.array([Decimal(n * 12_345 - 999) / 100 for n in numbers], pa.decimal128(12, 2)),
-        "on": pa.array([n * 37 - 3000 for n in numbers], pa.int32()).cast(pa.date32()),
-        "at": pa.array([n * 1_000_003 - 7 for n in numbers], pa.timestamp("ms", "UTC")),
-        "seen": pa.array([None if n % 4 == 0 else micros[n] for n in numbers], pa.timestamp("us", "UTC")),
-        "local": pa.array(micros, pa.timestamp("us")),
-        "time": pa.array([n * 1_000_007 for n in numbers], pa.time64("us")),
-        "millis": pa.array([n * 1_007 for n in numbers], pa.time32("ms")),
-        "nanos": pa.array([n * 1_000_000_007 for n in numbers], pa.timestamp("ns", "UTC")),
-        "uuid": [f"0123{n:04d}-89ab-cdef-0123-456789abcdef" for n in numbers],
-        "color": [["RED", "BLUE"][n % 2] for n in numbers],
-        "hash": pa.array([b"%03d" % (n % 1000) for n in numbers], pa.binary(3)),
-        "raw": [b"\x00\xff" * (n % 4) for n in numbers],
-        "lines": pa.array(lines, pa.list_(line)),
-        "either": union,
-        "number": pa.array([n << (n % 40) for n in numbers], pa.int64()),
     })  # fmt: skip
 
 
@@ -306,6 +246,62 @@ def test_rows_are_those_of_from_avro(
     assert sorted(map(_plain, ours.collect()), key=repr) == sorted(
         map(_plain, theirs.collect()), key=repr
     )
+
+
+def values_written(kafka: Kafka, frame: DataFrame, **options: str) -> list[bytes]:
+    """Return the values of a frame's records, sorted, as the sink writes them."""
+    topic = kafka.topic()
+    sink = frame.write.format("kafka_native").options(**options).mode("append")
+    sink.options(**{"kafka.bootstrap.servers": kafka.bootstrap, "topic": topic}).save()
+    return sorted(bytes(row.value) for row in kafka.read(topic).load().select("value").collect())
+
+
+def test_records_are_those_of_to_avro(connected: SparkSession, kafka: Kafka) -> None:
+    from pyspark.sql.avro.functions import to_avro
+
+    schema = {"type": "record", "name": "R", "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "price", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "on", "type": {"type": "int", "logicalType": "date"}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+        {"name": "local", "type": ["null", {"type": "long", "logicalType": "local-timestamp-micros"}]},
+        {"name": "color", "type": {"type": "enum", "name": "Color", "symbols": ["RED", "BLUE"]}},
+        {"name": "tags", "type": {"type": "array", "items": ["string", "null"]}},
+        {"name": "counts", "type": {"type": "map", "values": "int"}},
+        {"name": "real", "type": ["double", "null"]},
+    ]}  # fmt: skip
+    frame = connected.range(500).selectExpr(
+        "id",
+        "cast(id / 4 - 30 as decimal(12,2)) price",
+        "date_add(date'2026-01-01', cast(id as int)) on",
+        "timestamp_millis(id * 1000003) at",
+        "if(id % 3 = 0, null, cast(timestamp_micros(id) as timestamp_ntz)) local",
+        "if(id % 2 = 0, 'RED', 'BLUE') color",
+        "array('a', null, cast(id as string)) tags",
+        "map('n', cast(id as int)) counts",
+        "if(id % 5 = 0, null, id / 7) real",
+    )
+    text = json.dumps(schema)
+    whole = frame.select(to_avro(struct("*"), text).alias("value"))
+    theirs = sorted(bytes(row.value) for row in whole.collect())
+    assert values_written(kafka, frame, **{"value.format": "avro", "value.schema": text}) == theirs
+
+
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+def test_records_are_those_of_to_json(kafka: Kafka) -> None:
+    frame = kafka.spark.range(500).selectExpr(
+        "id",
+        "cast(id / 4 - 30 as decimal(12,2)) price",
+        "date_add(date'2026-01-01', cast(id as int)) on",
+        "if(id % 3 = 0, null, concat('näme \"', id)) name",
+        "array(1, null, cast(id as int)) numbers",
+        "map('n', named_struct('x', id, 'y', id % 2 = 0)) inner",
+        "id / 7 real",
+        "cast(cast(id as string) as binary) raw",
+    )
+    theirs = [json.loads(row[0]) for row in frame.select(to_json(struct("*"))).collect()]
+    ours = [json.loads(each) for each in values_written(kafka, frame, **{"value.format": "json"})]
+    assert sorted(ours, key=repr) == sorted(theirs, key=repr)
 
 
 @pytest.mark.broker

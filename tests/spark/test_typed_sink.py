@@ -22,6 +22,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
+from kafka_native import Producer
 from kafka_native._native import codec_core
 from kafka_native.codecs import AvroEncoder
 from kafka_native.codecs.protobuf_descriptors import message_of
@@ -34,11 +35,14 @@ from kafka_native.schema_registry import (
     ServerConfig,
 )
 from kafka_native.spark import log, producers
+from kafka_native.spark.column_types import arrow_type
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.writers import StreamWriter, WriteError, stream_writer
 from tests.spark.typed_topics import (
+    NESTED,
     ORDER,
     ORDERS,
+    nested_rows,
     read,
     sink_options,
     source,
@@ -140,6 +144,44 @@ def test_records_without_a_registry_have_no_framing(mock_cluster: MockCluster, t
     assert write(mock_cluster, topic, ORDERS, value_format="avro", value_schema=text) == 2
     made = source(mock_cluster, topic, value_format="avro", value_schema=text, columns="value")
     assert [row["value"] for row in read(made, 2)] == ORDERS.to_pylist()
+
+
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_each_avro_type_is_written_as_it_was(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+    is_flat: bool,
+) -> None:
+    """Unions, times and nanoseconds have other types in Spark."""
+    text = json.dumps(NESTED)
+    records = pa.chunked_array(AvroEncoder(text).encode(nested_rows(12))).to_pylist()
+    with Producer({"bootstrap.servers": mock_cluster.bootstrap_servers}) as producer:
+        for each in records:
+            producer.produce(topic, each)
+        assert producer.flush(30) == 0
+    made = source(
+        mock_cluster,
+        topic,
+        value_format="avro",
+        value_schema=text,
+        columns="value",
+        flatten=str(is_flat).lower(),
+    )
+    kind = made.schema()
+    assert isinstance(kind, StructType)
+    frame = pa.Table.from_pylist(read(made, 12), schema=pa.schema(list(arrow_type(kind))))
+    client.register_schema(f"{topic}-copy", Schema(text))
+    latest = {"schema_registry_url": registry.url, "value_subject": f"{topic}-copy"}
+    assert write(mock_cluster, topic, frame, value_format="avro", value_schema=text) == 12
+    assert write(mock_cluster, topic, frame, value_format="avro", **latest) == 12
+    assert write(mock_cluster, topic, frame, value_format="avro", value_schema=1, **latest) == 12
+    given = {**latest, "value_subject": f"{topic}-given", "value_schema": text}
+    assert write(mock_cluster, topic, frame, value_format="avro", **given) == 12
+    found = values_of(mock_cluster, topic)[12:]
+    assert found[:12] == records
+    assert [each[5:] for each in found[12:]] == records * 3
 
 
 # --- JSON and Protobuf ---
@@ -366,7 +408,9 @@ def test_protobuf_takes_decimals_without_a_fraction(mock_cluster: MockCluster, t
     assert first == {"small": -5, "list": [{"n": big}], "by_name": [("a", big)], "big": big}
     assert second == {"small": 0, "list": [], "by_name": [], "big": 0}
     negative = pa.table({"big": pa.array([Decimal(-1)], wide)})
-    with pytest.raises(WriteError, match=r"after 0 rows of the task: column big: .*out of bounds"):
+    with pytest.raises(
+        WriteError, match=r"after 0 rows of the task: column value: .*out of bounds"
+    ):
         write(mock_cluster, topic, negative, **typed)
     fraction = pa.table({"big": pa.array([Decimal("1.5")], pa.decimal128(20, 1))})
     with pytest.raises(OptionError, match="big: a column of decimal"):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_native import ArrowReport, Producer
-from kafka_native.spark.dead_letters import SCHEMA, add_headers
+from kafka_native.spark.dead_letters import SCHEMA, add_headers, topic_id_of
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.replay import Partitions, Timestamps
@@ -34,9 +34,8 @@ __all__ = [
 
 REPLAYED: Final = "_replayed"
 """The subfolder of replayed files. Spark and pyarrow ignore names that begin with ``_``."""
-_ADDED_HEADERS: Final = {
-    name: f"__kafka_native.replayed.{name}" for name in ("topic", "partition", "offset")
-}
+_PLACE: Final = ("topic", "partition", "offset")
+_ADDED_HEADERS: Final = {name: f"__kafka_native.replayed.{name}" for name in _PLACE}
 _CHUNK_ROWS: Final = 10_000
 _WAIT_S: Final = 0.5
 
@@ -52,6 +51,8 @@ class DeadLetterFile:
     first_offset: int
     last_offset: int
     records: int
+    topic_id: str = ""
+    """The id of the topic, which tells recreated topics apart; empty: unknown."""
 
 
 @dataclass
@@ -82,17 +83,21 @@ def dead_letter_files(
     if not place.exists(""):
         raise PipelineError(f"{place.uri} doesn't exist")
     found = [_described(place, name) for name in place.names("", ".parquet")]
-    found.sort(key=lambda each: (each.topic, each.partition, each.first_offset))
+    found.sort(
+        key=lambda each: (
+            each.topic, each.partition, each.topic_id, each.first_offset, each.path
+        )
+    )  # fmt: skip
     return [each for each in found if not topics or each.topic in topics]
 
 
 def _described(folder: Folder, name: str) -> DeadLetterFile:
     with _opened(folder, name) as file:
-        table = file.read(columns=["topic", "partition", "offset"])
-    first, last = table.slice(0, 1).to_pylist()[0], table.slice(table.num_rows - 1).to_pylist()[0]
-    return DeadLetterFile(
-        name, first["topic"], first["partition"], first["offset"], last["offset"], table.num_rows
-    )
+        table = file.read(columns=list(_PLACE))
+    topic, partition, first = (table.column(column)[0].as_py() for column in _PLACE)
+    last = table.column("offset")[-1].as_py()
+    id_ = topic_id_of(name, topic, partition)
+    return DeadLetterFile(name, topic, partition, first, last, table.num_rows, id_)
 
 
 def _opened(folder: Folder, name: str) -> pq.ParquetFile:
@@ -122,7 +127,8 @@ def replay_dead_letters(
     Keys, values and headers are those of the records. Three headers are added, which name their
     topic, partition and offset: ``__kafka_native.replayed.topic`` and so on. Files of which all
     records are acknowledged are moved to the subfolder ``_replayed``. So the next run continues
-    with the others. Only one run at a time may use a folder.
+    with the others. A record that several files have is produced once. Only one run at a time may
+    use a folder.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
     :param folder: The folder of the option ``deadLetters``, or its URI.
@@ -153,8 +159,10 @@ def replay_dead_letters(
         total = sum(each.records for each in files)
         with borrowed(sink) as producer:
             sender = _Sender(producer, sink, place, result, Pace(rate, _CHUNK_ROWS))
+            seen = _SeenOffsets()
             for each in files:
-                for batch in _messages(place, each, partitions, timestamps, sender.pace.step):
+                seen.begin(each)
+                for batch in _messages(place, each, seen, partitions, timestamps, sender.pace.step):
                     sender.send(targets[each.topic], batch)
                     if on_progress is not None:
                         on_progress(Work(sender.sent, result.bytes, total))
@@ -167,6 +175,7 @@ def replay_dead_letters(
 def _messages(
     folder: Folder,
     file: DeadLetterFile,
+    seen: _SeenOffsets,
     partitions: Partitions,
     timestamps: Timestamps,
     rows_max: int,
@@ -176,12 +185,38 @@ def _messages(
     names += ["partition"] if partitions == "keep" else []
     names += ["timestamp"] if timestamps == "keep" else []
     with _opened(folder, file.path) as opened:
-        for batch in opened.iter_batches(rows_max):
+        for whole in opened.iter_batches(rows_max):
+            batch = whole.filter(seen.are_new(whole.column("offset")))
             added = {header: batch.column(name) for name, header in _ADDED_HEADERS.items()}
             columns = [batch.column(name) for name in names]
             columns.append(add_headers(batch.column("headers"), added))
             made = pa.RecordBatch.from_arrays(columns, names=[*names, "headers"])
             yield without_negative_timestamps(made) if timestamps == "keep" else made
+
+
+class _SeenOffsets:
+    """The offsets of overlapping files. A batch query that runs twice may store records twice."""
+
+    def __init__(self) -> None:
+        self._partition = ("", "", -1)
+        self._end = -1
+        self._offsets: set[int] = set()
+
+    def begin(self, file: DeadLetterFile) -> None:
+        """Begin the next file. Offsets of files that can't overlap with it are forgotten."""
+        partition = (file.topic, file.topic_id, file.partition)
+        if partition != self._partition or file.first_offset > self._end:
+            self._offsets.clear()
+            self._partition, self._end = partition, -1
+        self._end = max(self._end, file.last_offset)
+
+    def are_new(self, offsets: pa.Array) -> pa.Array:
+        """Whether each offset is seen for the first time."""
+        found = []
+        for offset in offsets.to_pylist():
+            found.append(offset not in self._offsets)
+            self._offsets.add(offset)
+        return pa.array(found, pa.bool_())
 
 
 class _Sender:
@@ -203,6 +238,7 @@ class _Sender:
         self._error = ""
         self.pace = pace
         self.sent = 0
+        """The number of queued messages."""
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
         """Queue messages. Columns that the batch lacks have the producer's defaults."""
@@ -232,7 +268,7 @@ class _Sender:
         for each in self._ended:
             self._folder.move(each.path, f"{REPLAYED}/{each.path}")
             self._result.files += 1
-            self._result.records += each.records
+        self._result.records = self.sent
         self._folder.sync(REPLAYED)
         self._folder.sync("")
         self._ended.clear()
