@@ -139,7 +139,7 @@ cdef int32_t _index_of(list names, column, str role) except -1:
     else:
         raise TypeError(
             f"{role} must be a column's name or index, or a codec that encodes such as kafka_native.codecs.Avro, "
-            f"not {type(column).__name__}")
+            f"not {f'the class {column.__name__}' if isinstance(column, type) else type(column).__name__}")
     raise ValueError(f"{role}={column!r}: there is no such column, but {', '.join(map(repr, names)) or 'none at all'}")
 
 

@@ -56,7 +56,7 @@ def typed_columns(
     """
     found = {}
     for role, chosen in columns.items():
-        if isinstance(roles[role], ColumnCodec):
+        if isinstance(roles[role], ColumnCodec) and not isinstance(roles[role], type):
             found[role] = TypedColumns(roles.pop(role), chosen)
         elif chosen is not None:
             raise TypeError(f"{role}_columns needs a codec: {role}=Avro(...)")

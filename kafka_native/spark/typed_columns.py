@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
-import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -30,6 +28,7 @@ from kafka_native.spark.column_types import (
 )
 from kafka_native.spark.columns import COLUMNS
 from kafka_native.spark.errors import OptionError
+from kafka_native.spark.worker_cache import WorkerCache
 
 __all__ = [
     "FORMAT_NAMES",
@@ -499,51 +498,27 @@ class _Codecs:
             self.client.close()
 
 
-_columns: Final[dict[tuple[TypedColumns, str], SparkColumn]] = {}
-_codecs: Final[dict[TypedColumns, _Codecs]] = {}
-_lock = threading.Lock()
-"""Guards both."""
-
-
-def _forget() -> None:
-    """Forget the codecs in a forked child: their connections belong to the parent."""
-    global _lock
-    _lock = threading.Lock()
-    _codecs.clear()
-
-
-os.register_at_fork(after_in_child=_forget)
+_columns: Final = WorkerCache[tuple[TypedColumns, str], SparkColumn](_CODECS_MAX)
+_codecs: Final = WorkerCache[TypedColumns, _Codecs](_CODECS_MAX, _Codecs.close)
 
 
 def _column_of(typed: TypedColumns, decoding: Decoding, pinned: PinnedSchema) -> SparkColumn:
-    key = typed, decoding.name
-    with _lock:
-        found = _columns.get(key)
-    if found is None:
+    def make() -> SparkColumn:
         reader = _codec(decoding, pinned, None).reader(decoding.name, tuple)
         try:
             kind = pa.field(reader.layout).type
-            found = spark_column(kind, pinned.unions(decoding.format))
+            return spark_column(kind, pinned.unions(decoding.format))
         except SchemaError as error:
             raise OptionError(
                 "columns", f"{decoding.name}: {error}; leave the field out by columns="
             ) from None
-        with _lock:
-            if len(_columns) >= _CODECS_MAX:
-                _columns.clear()
-            _columns[key] = found
-    return found
+
+    return _columns.get((typed, decoding.name), make)
 
 
 def codecs_of(typed: TypedColumns) -> Mapping[str, Codec]:
     """The codecs by column, in a task. The worker keeps them, and their registry client."""
-    with _lock:
-        found = _codecs.get(typed)
-        if found is None:
-            while len(_codecs) >= _CODECS_MAX:
-                _codecs.pop(next(iter(_codecs))).close()
-            found = _codecs[typed] = _made_codecs(typed)
-    return found.by_column
+    return _codecs.get(typed, lambda: _made_codecs(typed)).by_column
 
 
 def _made_codecs(typed: TypedColumns) -> _Codecs:
@@ -557,10 +532,7 @@ def _made_codecs(typed: TypedColumns) -> _Codecs:
 
 def close_idle() -> None:
     """Close the kept codecs, while no task reads."""
-    with _lock:
-        for each in _codecs.values():
-            each.close()
-        _codecs.clear()
+    _codecs.clear()
 
 
 # --- schemas as Spark reads them ---

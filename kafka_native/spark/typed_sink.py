@@ -5,8 +5,6 @@ An `Encoding` has the whole schema and its framing. So the tasks ask no schema r
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -27,6 +25,7 @@ from kafka_native.spark.typed_columns import (
     registry_client,
     writer_schema,
 )
+from kafka_native.spark.worker_cache import WorkerCache
 from kafka_native.spark.written_types import avro_type, written_type
 
 __all__ = [
@@ -194,12 +193,6 @@ def _latest(client: Any, subject: str | None) -> Any:
 # --- in a task ---
 
 
-_codecs: Final[list[tuple[Encodings, Mapping[str, PinnedCodec]]]] = []
-"""Of the last sinks: the encodings, and the codecs by column."""
-_lock = threading.Lock()
-"""Guards _codecs."""
-
-
 class PinnedCodec:
     """Encodes a column with the schema that the driver has found, for `Producer.produce_arrow`."""
 
@@ -229,29 +222,16 @@ class PinnedCodec:
         return conform(array, written_type(self._format, array.type, self._avro))
 
 
-def _forget() -> None:
-    """Make a new lock in a forked child: the parent's may be held."""
-    global _lock
-    _lock = threading.Lock()
-
-
-os.register_at_fork(after_in_child=_forget)
+_codecs: Final = WorkerCache[Encodings, Mapping[str, PinnedCodec]](_CODECS_MAX)
 
 
 def codecs_of(encodings: Encodings) -> Mapping[str, PinnedCodec]:
     """The codecs by column. The worker keeps them for its next tasks."""
-    with _lock:
-        for known, codecs in _codecs:
-            if known == encodings:
-                return codecs
-        if len(_codecs) >= _CODECS_MAX:
-            del _codecs[0]
-        made = {each.name: PinnedCodec(each) for each in encodings.columns}
-        _codecs.append((encodings, made))
-        return made
+    return _codecs.get(
+        encodings, lambda: {each.name: PinnedCodec(each) for each in encodings.columns}
+    )
 
 
 def close_idle() -> None:
     """Forget the kept codecs, while no task writes."""
-    with _lock:
-        _codecs.clear()
+    _codecs.clear()

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_native.admin import AdminClient
-from kafka_native.mock import MockCluster
+from kafka_native.mock import MockCluster, MockSchemaRegistry
+from kafka_native.schema_registry import SchemaRegistryClient
 
 from .admin_support import admin_of
 from .bank import Bank
@@ -57,3 +58,16 @@ def bank(cluster: MockCluster, request: pytest.FixtureRequest) -> Iterator[Bank]
 def admin(client: Client) -> Iterator[AdminClient]:
     with admin_of(client) as made:
         yield made
+
+
+@pytest.fixture
+def server() -> Iterator[MockSchemaRegistry]:
+    """Run a schema registry of the test's own."""
+    with MockSchemaRegistry() as registry:
+        yield registry
+
+
+@pytest.fixture
+def registry(server: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": server.url}) as client:
+        yield client

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native.codecs import Avro
 
 from .support import NOWHERE
 
@@ -69,6 +70,7 @@ VALUE = {"value": pa.array([b"a", b"b", b"c"])}
         (ValueError, "key=-1", {"key": -1}),
         (TypeError, "key must be a column's name or index, or a codec .*, not float", {"key": 1.5}),
         (TypeError, "key must be a column's name or index, or a codec .*, not bool", {"key": True}),
+        (TypeError, "value must be .*, or a codec .*, not the class Avro", {"value": Avro}),
         (TypeError, "column 'n' is no key: binary or string .* the format 'l'", {"key": "n"}),
         (TypeError, "column 'value' is no headers: list<struct<key, value>>", {"headers": "value"}),
         (TypeError, "column 'value' is no timestamp", {"timestamp": "value"}),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -13,35 +11,18 @@ from confluent_kafka.schema_registry import SchemaRegistryClient as OtherRegistr
 from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from kafka_native import OFFSET_BEGINNING, Message
+from kafka_native import OFFSET_BEGINNING
 from kafka_native.codecs import Avro, Protobuf, SchemaError
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import RegisteredSchema, SchemaRegistryClient
 from tests.codecs.consume_support import FakeRegistry
 from tests.waiting import WAIT_S
 
-from .support import Client, partitions_of, read_all
+from .support import Client, partitions_of
+from .typed_support import sent
 
 VALUE_HEADER, KEY_HEADER = "__value_schema_id", "__key_schema_id"
 PROTO = 'syntax = "proto3"; message First {} message Second { int64 id = 1; }'
-
-
-@pytest.fixture
-def server() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as registry:
-        yield registry
-
-
-@pytest.fixture
-def registry(server: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": server.url}) as client:
-        yield client
-
-
-def sent(client: Client, data: Any, count: int, topic: str, **arguments: Any) -> list[Message]:
-    with client.producer() as producer:
-        assert producer.produce_arrow(topic, data, **arguments) == count
-    return sorted(read_all(client, topic, count), key=Message.offset)
 
 
 def guid_of(registry: SchemaRegistryClient, subject: str) -> bytes:

@@ -6,7 +6,6 @@ import asyncio
 import datetime
 import decimal
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from kafka_native.serialization import MessageField, SerializationContext
 from tests.waiting import WAIT_S
 
 from .support import Client, partitions_of, read_all
+from .typed_support import sent
 
 pytestmark = pytest.mark.skipif(
     not codec_core.HAS_JSON, reason="this build has no simdjson (libsimdjson-dev)"
@@ -40,24 +40,6 @@ PAYMENT = {
 }
 ROWS = [{"id": 1, "who": "ann"}, {"id": 2, "who": None}, {"id": 3, "who": 'b"b'}]
 UTC = datetime.timezone.utc
-
-
-@pytest.fixture
-def server() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as registry:
-        yield registry
-
-
-@pytest.fixture
-def registry(server: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": server.url}) as client:
-        yield client
-
-
-def sent(client: Client, data: Any, count: int, topic: str, **arguments: Any) -> list[Message]:
-    with client.producer() as producer:
-        assert producer.produce_arrow(topic, data, **arguments) == count
-    return sorted(read_all(client, topic, count), key=Message.offset)
 
 
 def read_by_all(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -34,6 +33,7 @@ from kafka_native.schema_registry.protobuf import ProtobufSerializer
 from tests.waiting import WAIT_S
 
 from .support import Client, partitions_of, read_all
+from .typed_support import sent
 
 FIELDS = descriptor_pb2.FieldDescriptorProto
 CITY_TEXT = 'syntax = "proto3"; package shop; message City { string name = 1; }'
@@ -94,24 +94,6 @@ TABLE = pa.table(
         "at": pa.array([1000, None], pa.timestamp("ms", "UTC")),
     }
 )
-
-
-@pytest.fixture
-def server() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as registry:
-        yield registry
-
-
-@pytest.fixture
-def registry(server: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": server.url}) as client:
-        yield client
-
-
-def sent(client: Client, data: Any, count: int, topic: str, **arguments: Any) -> list[Message]:
-    with client.producer() as producer:
-        assert producer.produce_arrow(topic, data, **arguments) == count
-    return sorted(read_all(client, topic, count), key=Message.offset)
 
 
 def read_by_others(

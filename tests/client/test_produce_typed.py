@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -30,6 +29,7 @@ from kafka_native.schema_registry import (
 from tests.waiting import WAIT_S
 
 from .support import Client, partitions_of, read_all
+from .typed_support import sent
 
 PAYMENT = {
     "type": "record",
@@ -38,24 +38,6 @@ PAYMENT = {
 }
 ROWS = [{"id": 1, "who": "ann"}, {"id": 2, "who": None}, {"id": 3, "who": "bob"}]
 UTC = datetime.timezone.utc
-
-
-@pytest.fixture
-def server() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as registry:
-        yield registry
-
-
-@pytest.fixture
-def registry(server: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": server.url}) as client:
-        yield client
-
-
-def sent(client: Client, data: Any, count: int, topic: str, **arguments: Any) -> list[Message]:
-    with client.producer() as producer:
-        assert producer.produce_arrow(topic, data, **arguments) == count
-    return sorted(read_all(client, topic, count), key=Message.offset)
 
 
 def read_by_others(

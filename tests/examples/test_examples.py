@@ -303,6 +303,14 @@ OUTPUT = {
         "read: {'id': 1, 'amount': 9.5, 'currency': 'EUR'}",
         "object: Payment(id=3, amount=1.5)",
     ],
+    "typed_objects.py": [
+        "dataclass: 1 2026-11-28T09:30:00+00:00 ['tea', 'milk']",
+        "struct: OrderTime(id=1, at=datetime.datetime(2026, 11, 28, 9, 30, ",
+        "value, schema id 1: the value doesn't fit OrderTime: Invalid RFC3339",
+        "Reading: Reading(sensor='roof', degrees=None)",
+        "ReadingDict: {'sensor': 'roof', 'degrees': 0.0}",
+        "dict: {'sensor': 'roof', 'degrees': None}",
+    ],
     "spark_progress.py": [
         "400 rows, 600 offsets behind",
         "200 rows, 0 offsets behind",

@@ -63,9 +63,12 @@ def test_the_snippets_about_typed_columns_run() -> None:
                 record = b"\6Rom" + bytes([2 * (price % 50)])
                 value = b"\0" + number.to_bytes(4, "big") + record
                 producer.produce("orders", value, partition=price % 2)
-        names: dict[str, Any] = {"bootstrap": cluster.bootstrap_servers}
-        names["registry_url"] = registry.url
-        assert run_snippets("typed-columns.md", names) >= 4
+        names: dict[str, Any] = {}
+        addresses = {
+            "http://localhost:8081": registry.url,
+            "localhost:9092": cluster.bootstrap_servers,
+        }
+        assert run_snippets("typed-columns.md", names, addresses) >= 4
     assert names["totals"] == [sum(range(0, 50, 2)) * 20, sum(range(1, 50, 2)) * 20]
 
 
