@@ -41,6 +41,9 @@ async def main() -> None:
         is_produced = False
         while len(done) < JOBS + 1:
             for message in await consumer.poll(0.1):
+                if message.error():  # for example, the topic doesn't exist yet
+                    print(message.error())
+                    continue
                 running[asyncio.create_task(work(consumer, message, done))] = message
             await asyncio.sleep(0)
             running = {task: message for task, message in running.items() if not task.done()}

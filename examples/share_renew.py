@@ -9,8 +9,8 @@ from kafka_native import AcknowledgeType, Message, Producer, ShareConsumer
 from kafka_native.mock import MockCluster
 
 JOBS = 8
-LOCK_S = 1.0
-JOB_S = 2.5  # much longer than a lock
+LOCK_S = 2.0
+JOB_S = 4.5  # much longer than a lock
 
 
 def work(message: Message) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pyarrow
@@ -24,16 +23,12 @@ def table(count: int) -> pyarrow.Table:
 
 
 class Ticks:
-    """Counts how often a task ran, and the longest pause between two runs."""
+    """Counts how often a task ran."""
 
     def __init__(self) -> None:
-        self.longest_s = 0.0
         self.count = 0
 
     async def run(self) -> None:
-        before = time.monotonic()
         while True:
             await asyncio.sleep(0.001)
-            now = time.monotonic()
-            self.longest_s, before = max(self.longest_s, now - before), now
             self.count += 1

@@ -50,7 +50,7 @@ async def test_full_queue_is_waited_for_while_other_tasks_run(client: Client) ->
         report = await (await producer.produce_arrow(topic, table(300)))
         ticking.cancel()
         assert report.delivered == 300
-        assert ticks.longest_s < 0.2
+        assert ticks.count > 5
 
 
 @in_loop
