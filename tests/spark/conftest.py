@@ -6,6 +6,7 @@ session, such as local-cluster, run a program of their own.
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_native.mock import MockCluster
+from kafka_native.mock import MockCluster, MockSchemaRegistry
+from kafka_native.schema_registry import SchemaRegistryClient
 from kafka_native.spark import (
     KafkaNativeDataSource,
     exactly_once,
@@ -153,3 +155,28 @@ def cluster() -> Iterator[MockCluster]:
     with MockCluster(brokers=1, auto_create_topics=False) as running:
         yield running
         range_reader.close_idle()
+
+
+# --- typed records ---
+
+_typed_topics = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[MockSchemaRegistry]:
+    with MockSchemaRegistry() as running:
+        yield running
+
+
+@pytest.fixture
+def client(registry: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
+    with SchemaRegistryClient({"url": registry.url}) as made:
+        yield made
+
+
+@pytest.fixture
+def topic(mock_cluster: MockCluster) -> str:
+    """Return a topic without records."""
+    name = f"typed-{next(_typed_topics)}"
+    mock_cluster.create_topic(name, 1)
+    return name

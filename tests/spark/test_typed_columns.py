@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import struct
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -35,27 +33,6 @@ from tests.spark.typed_topics import LINE, ORDER, ORDERS, read, source
 pytestmark = pytest.mark.usefixtures("no_consumer_left")
 
 needs_simdjson = pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def client(registry: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": registry.url}) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(mock_cluster: MockCluster) -> str:
-    """Return a topic without records."""
-    name = f"typed-{next(_numbers)}"
-    mock_cluster.create_topic(name, 1)
-    return name
 
 
 def produce(cluster: MockCluster, topic: str, *values: Any, key: bytes | None = None) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -58,27 +57,6 @@ needs_stream_writer = pytest.mark.skipif(
     not hasattr(datasource, "DataSourceStreamArrowWriter"),
     reason="streams of typed columns need PySpark 4.1",
 )
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def registry() -> Iterator[MockSchemaRegistry]:
-    with MockSchemaRegistry() as running:
-        yield running
-
-
-@pytest.fixture
-def client(registry: MockSchemaRegistry) -> Iterator[SchemaRegistryClient]:
-    with SchemaRegistryClient({"url": registry.url}) as made:
-        yield made
-
-
-@pytest.fixture
-def topic(mock_cluster: MockCluster) -> str:
-    """Return a topic without records."""
-    name = f"typed-sink-{next(_numbers)}"
-    mock_cluster.create_topic(name, 1)
-    return name
 
 
 @pytest.fixture
