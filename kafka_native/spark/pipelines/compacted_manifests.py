@@ -29,7 +29,6 @@ from kafka_native.spark.pipelines.manifests import (
     Skipped,
     check_file,
     check_path,
-    manifest_name,
 )
 from kafka_native.spark.pipelines.session import PipelineError
 
@@ -302,7 +301,7 @@ def _rows(manifest: Manifest) -> list[Row]:
         "batch": manifest.batch,
         "published_ms": manifest.published_ms,
     }
-    rows: list[Row] = [{**head, "kind": "batch", "text": manifest_name(*manifest.key)}]
+    rows: list[Row] = [{**head, "kind": "batch"}]
     rows += [{**head, "kind": "range", **vars(each)} for each in manifest.ranges]
     rows += [
         {

@@ -145,8 +145,7 @@ def maintain(
     query = f"maintain-{uuid.uuid4().hex}"
     merges = plan_merges(target, file_bytes=chosen.file_bytes, before=before)
     for number, merge in enumerate(merges):
-        merged = _merge(target, merge, chosen, query, number)
-        if merged is None:
+        if not _merge(target, merge, chosen, query, number):
             continue
         result.merged += len(merge.files)
         result.made += 1
@@ -162,10 +161,8 @@ def maintain(
     return result
 
 
-def _merge(
-    lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int
-) -> LakeFile | None:
-    """Merge files and publish the result. None: they have other columns, and stay."""
+def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int) -> bool:
+    """Merge files and publish the result. False: they have other columns, and stay."""
     first = merge.files[0]
     folder = partition_folder(first.topic, first.date)
     tag = f"{query}-{number}"
@@ -176,7 +173,7 @@ def _merge(
                 parquet = pq.ParquetFile(source)
                 if not parquet.schema_arrow.equals(SCHEMA):
                     writer.abort()
-                    return None
+                    return False
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.read_row_group(group).to_batches():
                         writer.write(batch)
@@ -186,7 +183,7 @@ def _merge(
         raise
     _check(merge, made)
     lake.publish(query, number, (), [made], replaced=[each.path for each in merge.files])
-    return made
+    return True
 
 
 def _check(merge: Merge, made: LakeFile) -> None:

@@ -163,8 +163,7 @@ class ManifestLog:
         """Whether a batch is published."""
         if self._folder.exists(f"{MANIFESTS}/{manifest_name(*batch)}"):
             return True
-        _, summaries = self._repeated(self._look)
-        return any(batch in each for each in summaries.values())
+        return any(batch in each for each in self._repeated(self._read_summaries).values())
 
     def _look(self) -> tuple[dict[str, Manifest], dict[str, Summary]]:
         """The manifests that aren't compacted, and the summaries of the compacted files.
@@ -172,21 +171,25 @@ class ManifestLog:
         Both by file name. Raises ``FileNotFoundError`` if a file was deleted meanwhile.
         """
         names = self._folder.names(MANIFESTS)  # first, see the module's docstring
-        compacted_names = self._folder.names(COMPACTED, ".parquet")
-        for name in compacted_names - self._summaries.keys():
-            with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
-                self._summaries[name] = compacted.summary_of(file, name)
-        self._summaries = {name: self._summaries[name] for name in compacted_names}
+        summaries = self._read_summaries()
         for name in names - self._manifests.keys():
             self._manifests[name] = manifest_of(self._folder.read(f"{MANIFESTS}/{name}"), name)
         self._manifests = {name: self._manifests[name] for name in names}
-        known = self._summaries.values()
         singles = {
             name: each
             for name, each in self._manifests.items()
-            if not any(each.key in summary for summary in known)
+            if not any(each.key in summary for summary in summaries.values())
         }
-        return singles, dict(self._summaries)
+        return singles, summaries
+
+    def _read_summaries(self) -> dict[str, Summary]:
+        """The summaries of the compacted files, by file name. It raises as `_look()` does."""
+        names = self._folder.names(COMPACTED, ".parquet")
+        for name in names - self._summaries.keys():
+            with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
+                self._summaries[name] = compacted.summary_of(file, name)
+        self._summaries = {name: self._summaries[name] for name in names}
+        return dict(self._summaries)
 
     def _tables(
         self, summaries: dict[str, Summary], filters: pc.Expression | None = None
