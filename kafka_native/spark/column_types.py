@@ -17,8 +17,10 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from kafka_native.codecs.errors import SchemaError
 
-__all__ = ["BASE_TYPES", "SparkColumn", "arrow_type", "conform", "spark_column"]
+__all__ = ["BASE_TYPES", "HEADERS", "SparkColumn", "arrow_type", "conform", "spark_column"]
 
+HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+"""The type of a column of headers."""
 DECIMAL_DIGITS_MAX: Final = 38
 """The digits of Spark's decimals."""
 

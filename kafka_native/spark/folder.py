@@ -128,11 +128,12 @@ class Folder:
         """Sync a folder's names to the disk, on a local file system."""
         if not self.is_local:
             return
-        handle = os.open(self.full(path), os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        _sync(self.full(path), os.O_RDONLY | os.O_DIRECTORY)
+
+    def sync_file(self, path: str) -> None:
+        """Sync a file's content to the disk, on a local file system."""
+        if self.is_local:
+            _sync(self.full(path), os.O_RDONLY)
 
     def remove(self, path: str) -> None:
         """Remove a folder and its content, if it exists."""
@@ -141,6 +142,14 @@ class Folder:
             shutil.rmtree(self.full(path), ignore_errors=True)
         elif self.exists(path):
             self.fs.delete_dir(self.full(path))
+
+
+def _sync(path: str, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def checked_topic(topic: str) -> str:

@@ -26,7 +26,7 @@ from kafka_native.internal import (
 )
 from kafka_native.spark import task_reports, typed_columns
 from kafka_native.spark.client_pool import Pool, admitted, freeze_imports
-from kafka_native.spark.column_types import conform
+from kafka_native.spark.column_types import HEADERS, conform
 from kafka_native.spark.columns import COLUMNS, RANGE_COLUMNS
 from kafka_native.spark.errors import DataLossError, MalformedRecordError
 from kafka_native.spark.log import logger
@@ -62,7 +62,7 @@ _ARROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "int": pa.int32(),
     "bigint": pa.int64(),
     "timestamp": pa.timestamp("us", tz="UTC"),
-    COLUMNS["headers"]: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    COLUMNS["headers"]: HEADERS,
 }
 
 _ARROW_COLUMNS: Final[Mapping[str, tuple[str, str]]] = {

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.column_types import HEADERS
 from kafka_native.spark.folder import Folder, checked_topic
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.range_reader import read_range
@@ -32,7 +33,6 @@ Parts = Mapping[tuple[str, int], Sequence[str]]
 STEP_ROWS: Final = 250_000
 STEP_BYTES: Final = 64 << 20
 """Rows or bytes to gather before superseded rows are dropped; more if there are more keys."""
-HEADERS: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 # Lengths have 64 bits: the keys and values of a partition may exceed 2 GiB.
 GATHERED: Final = pa.schema(

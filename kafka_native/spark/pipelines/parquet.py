@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.column_types import HEADERS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
@@ -31,7 +31,7 @@ SCHEMA: Final = pa.schema(
         ("timestamp_type", pa.int32()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ("headers", HEADERS),
     ]
 )
 """The columns of a lake's files."""
@@ -239,8 +239,7 @@ class DayWriter:
         self._writer.close()
         self._bytes = self._sink.tell()
         self._sink.close()
-        if self._lake.is_local:
-            _sync_file(f"{self._lake.root}/{self._staged}")
+        self._lake.sync_file(self._staged)
         return LakeFile(
             topic,
             partition,
@@ -302,11 +301,3 @@ def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
         for column, field in zip(batch.columns, SCHEMA, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
-
-
-def _sync_file(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
