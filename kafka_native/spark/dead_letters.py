@@ -8,7 +8,6 @@ as a whole, and the topic's messages are acknowledged.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import uuid
 from abc import ABC, abstractmethod
@@ -19,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaException, Producer
+from kafka_native.spark import column_types
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.folder import Folder, checked_topic
 from kafka_native.spark.options import DeadLetterTarget, SinkOptions, SourceOptions
-from kafka_native.spark.producers import borrowed, delivery_timeout_s
+from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 from kafka_native.spark.ranges import OffsetRange
 
 __all__ = [
@@ -46,7 +46,6 @@ _DIGITS: Final = 19
 """The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
-_HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 SCHEMA: Final = pa.schema(
     [
@@ -57,7 +56,7 @@ SCHEMA: Final = pa.schema(
         ("timestamp_type", pa.int32()),
         ("key", pa.binary()),
         ("value", pa.binary()),
-        ("headers", _HEADERS_TYPE),
+        ("headers", column_types.HEADERS),
         ("field", pa.string()),
         ("schema_id", pa.int64()),
         ("schema_guid", pa.string()),
@@ -316,8 +315,7 @@ class _FolderWriter(DeadLetterWriter):
             return
         self._writer.close()
         self._writer = None
-        if self._folder.is_local:
-            _sync_file(self._folder.full(self._unfinished))
+        self._folder.sync_file(self._unfinished)
         self._folder.move(self._unfinished, self._name)
         self._folder.sync("")
         for name in self._folder.names(UNFINISHED, ".parquet"):
@@ -329,14 +327,6 @@ class _FolderWriter(DeadLetterWriter):
             self._writer.close()
             self._writer = None
             self._folder.delete(self._unfinished)
-
-
-def _sync_file(path: str) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 # --- a topic ---
@@ -375,15 +365,11 @@ class _TopicWriter(DeadLetterWriter):
     def _end(self) -> None:
         if self._producer is None:
             return
-        deadline = time.monotonic() + self._limit_s
-        while self._producer.flush(0.5):
-            self._check()
-            if time.monotonic() > deadline:
-                raise DeadLetterError(
-                    f"topic {self._sink.topic}: {len(self._producer)} messages have no outcome "
-                    f"after {self._limit_s:.0f} s"
-                )
-        self._check()
+        if not wait_for_outcomes(self._producer, self._limit_s, self._check):
+            raise DeadLetterError(
+                f"topic {self._sink.topic}: {len(self._producer)} messages have no outcome "
+                f"after {self._limit_s:.0f} s"
+            )
         self._producer = None
         self._borrowed.close()
 
@@ -426,7 +412,7 @@ def add_headers(headers: pa.ListArray, added: Mapping[str, pa.Array]) -> pa.List
     columns = [
         pa.StructArray.from_arrays(
             [pa.array([name] * count, pa.string()), values.cast(pa.string()).cast(pa.binary())],
-            fields=list(_HEADERS_TYPE.value_type),
+            fields=list(column_types.HEADERS.value_type),
         )
         for name, values in added.items()
     ]

@@ -34,14 +34,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.spark import exactly_once, kept_encodings, typed_sink
+from kafka_native.spark import column_types, exactly_once, kept_encodings, typed_sink
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.log import logger
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.producers import borrowed, delivery_timeout_s
+from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 
 __all__ = [
     "BatchWriter",
@@ -66,7 +66,7 @@ _ROW_TYPES: Final[Mapping[str, pa.DataType]] = {
     "string": pa.string(),
     "binary": pa.binary(),
     "int": pa.int32(),
-    HEADERS_TYPE: pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())])),
+    HEADERS_TYPE: column_types.HEADERS,
 }
 _OTHERS: Final = tuple(name for name in _TYPES if name != "value")
 """Columns that aren't part of an encoded value."""
@@ -367,15 +367,10 @@ def write_rows(
             if attempt is not None:
                 attempt.claim(_targets(batch, options))
             _queue(producer, batch, options, outcome, limit_s)
-        deadline = time.monotonic() + limit_s
-        while producer.flush(_CHECK_INTERVAL_S) or len(producer):
-            outcome.check()
-            if time.monotonic() > deadline:
-                raise WriteError(
-                    f"{len(producer)} of {outcome.queued} rows have no outcome after "
-                    f"{limit_s:.0f} s"
-                )
-        outcome.check()
+        if not wait_for_outcomes(producer, limit_s, outcome.check):
+            raise WriteError(
+                f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s"
+            )
     freeze_imports()
     return outcome.queued
 

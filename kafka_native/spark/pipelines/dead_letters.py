@@ -22,7 +22,7 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.replay import Partitions, Timestamps
 from kafka_native.spark.pipelines.session import PipelineError, Work
 from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
-from kafka_native.spark.producers import borrowed, delivery_timeout_s
+from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 
 __all__ = [
     "REPLAYED",
@@ -37,7 +37,6 @@ REPLAYED: Final = "_replayed"
 _PLACE: Final = ("topic", "partition", "offset")
 _ADDED_HEADERS: Final = {name: f"__kafka_native.replayed.{name}" for name in _PLACE}
 _CHUNK_ROWS: Final = 10_000
-_WAIT_S: Final = 0.5
 
 
 @dataclass(frozen=True)
@@ -259,12 +258,8 @@ class _Sender:
 
     def finish(self) -> None:
         """Wait until all messages are acknowledged, and move their files."""
-        deadline = time.monotonic() + self._limit_s
-        while self._producer.flush(_WAIT_S):
-            self._check()
-            if time.monotonic() > deadline:
-                raise PipelineError(f"no acknowledgement came for {self._limit_s:g} s")
-        self._check()
+        if not wait_for_outcomes(self._producer, self._limit_s, self._check):
+            raise PipelineError(f"no acknowledgement came for {self._limit_s:g} s")
         for each in self._ended:
             self._folder.move(each.path, f"{REPLAYED}/{each.path}")
             self._result.files += 1
