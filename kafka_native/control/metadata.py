@@ -230,29 +230,33 @@ class Metadata:
             return False
         return topic.updated_at >= since + self.propagation_s
 
-    def forget(self, name: str) -> None:
-        """Drops a topic, unless a manager still uses it.
+    def forget(self, names: Iterable[str]) -> None:
+        """Drops topics, except those that a manager still uses.
 
         A partition that is being revoked, for example, needs the topic's id for its last commit.
         """
-        now = self._clock()
-        if not any(name in uses(now) for uses in self.uses):
+        for name in self._unused(names, self._clock()):
             self.topics.pop(name, None)
+
+    def _unused(self, names: Iterable[str], since: float) -> set[str]:
+        """The topics that no manager has used since a time. Each manager is asked once."""
+        found = set(names)
+        for uses in self.uses:
+            if found:
+                found.difference_update(uses(since))
+        return found
 
     def _forget_unused(self, now: float) -> None:
         """Forgets topics that no manager uses, unless the client still looks for them."""
         since = now - self._ttl_s
-        old = {
+        old = [
             topic.name
             for topic in self.topics.values()
             if topic.used_at < since and (topic.known or topic.failed is not None)
-        }
-        for uses in self.uses:
-            if old:
-                old.difference_update(uses(since))
-        for name in old:
+        ]
+        for name in self._unused(old, since):
             self._topic_log.debug("%s: not used for %.0f s, forgotten", name, self._ttl_s)
-            self.forget(name)
+            self.topics.pop(name, None)
             for listener in self.on_forgotten:
                 listener(name, now)
 

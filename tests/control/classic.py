@@ -117,8 +117,9 @@ class FakeMetadata:
             name, FakeTopic(name=name, known=False, failed=None, missing_since=None, partitions=[])
         )
 
-    def forget(self, name: str) -> None:
-        self.topics.pop(name, None)
+    def forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.topics.pop(name, None)
 
     def learn(self, name: str, count: int, replicas: Iterable[int] = ()) -> None:
         """Add a topic with partitions, as after a reply."""

@@ -162,7 +162,7 @@ def test_missing_topic_is_reported_in_the_first_second(busy: bool):
     cluster, reports = wanting()
     if busy:  # the back-off for other missing topics has grown
         cluster.metadata.want("other", cluster.clock.now, create=True)
-        cluster.metadata.forget("t")
+        cluster.metadata.forget(["t"])
         missing(cluster, 10, "other")
         cluster.metadata.want("t", cluster.clock.now)
     reports.clear()
@@ -422,3 +422,30 @@ def test_new_topic_waits_while_brokers_answer_with_errors():
     assert cluster.engine.submitted == []
     cluster.wait(0.5)
     assert len(cluster.engine.submitted) == 1
+
+
+def test_managers_are_asked_once_about_many_topics():
+    # One question for each topic took minutes for 20,000 topics.
+    cluster = Cluster(ttl_s=300)
+    cluster.bring_up(0)
+    names = [f"t{number}" for number in range(100)]
+    asked: list[float] = []
+
+    def uses(since: float) -> list[str]:
+        asked.append(since)
+        return names[7:8]
+
+    for name in names:
+        cluster.metadata.want(name, cluster.clock.now)
+    cluster.metadata.uses.append(uses)
+    cluster.go()
+    learn(cluster, names)
+    cluster.metadata.forget(names[:50])
+    assert cluster.metadata.topics.keys() == {names[7], *names[50:]}
+    assert len(asked) == 1
+    asked.clear()
+    for _ in range(2):
+        cluster.wait(300)
+        learn(cluster, sorted(cluster.metadata.topics))
+    assert cluster.metadata.topics.keys() == {names[7]}
+    assert len(asked) <= 2

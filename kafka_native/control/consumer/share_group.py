@@ -819,8 +819,7 @@ class ShareConsumerControl:
             self._metadata.want(name, now)
         self._missing.clear()
         self.membership.replace(topics, now)
-        for name in dropped:
-            self._metadata.forget(name)
+        self._metadata.forget(dropped)
 
     def unsubscribe(self, done: Callable[[], None], now: float) -> None:
         """Ends the sessions and leaves the group, then calls ``done``.
@@ -842,8 +841,7 @@ class ShareConsumerControl:
 
     def _leave(self, reason: str, done: Callable[[], None], now: float) -> None:
         dropped, self.membership.topics = self.membership.topics, []
-        for name in dropped:
-            self._metadata.forget(name)
+        self._metadata.forget(dropped)
         left = [2]
 
         def ended() -> None:

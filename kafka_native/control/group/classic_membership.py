@@ -121,8 +121,7 @@ class GroupLeader:
         self._assignor = None
         self._members = {}
         self._topics = set()
-        for name in guests:
-            self._metadata.forget(name)
+        self._metadata.forget(guests)
         self._counts = {}
 
     def _count(self, name: str) -> int:

@@ -152,8 +152,8 @@ class Subscription:
         changed = found != self.topics
         dropped = set(self.topics) - topics
         self.topics = found
+        self._metadata.forget(dropped)
         for name in dropped:
-            self._metadata.forget(name)
             self._counts.pop(name, None)
         for name in found:
             self._metadata.want(name, now, create=self._create_topics)
