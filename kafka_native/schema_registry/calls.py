@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeVar
@@ -58,6 +59,12 @@ def _shown(text: str, length_max: int) -> str:
     """Return a text of the registry as one printable line."""
     start = text[: length_max + 1]
     return clean("".join(" " if each.isspace() else each for each in start), length_max)
+
+
+def _attempts(tried: list[str]) -> str:
+    """Join the problems of attempts. Equal ones are counted."""
+    counts = Counter(tried).items()
+    return "; ".join(each if count == 1 else f"{each} ({count} times)" for each, count in counts)
 
 
 def _quoted(text: str) -> str:
@@ -293,7 +300,7 @@ class Requests:
             if location := response.headers.get("location"):
                 text += f" (the redirect to {clean(location.partition('?')[0])} isn't followed)"
         if tried:
-            text += f" (tried before: {'; '.join(tried)})"
+            text += f" (tried before: {_attempts(tried)})"
         return SchemaRegistryError(response.status, code, text)
 
     def _gave_up(
@@ -307,7 +314,7 @@ class Requests:
                     f" (Retry-After is {wait_s:.0f} s, above retries.max.wait.ms)"
                 )
             return error
-        text = f"{method} /{path}: no registry answered. Tried: {'; '.join(tried)}"
+        text = f"{method} /{path}: no registry answered. Tried: {_attempts(tried)}"
         return SchemaRegistryError(-1, SchemaRegistryError.UNKNOWN, text)
 
 

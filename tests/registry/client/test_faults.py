@@ -57,7 +57,7 @@ def test_retries_end(server: Server, connect: Connect) -> None:
     assert error.http_status_code == 503
     assert error.error_code == 50301
     assert error.error_message.startswith("busy (tried before: ")
-    assert error.error_message.count(server.url) == 2
+    assert error.error_message.endswith(f"(tried before: {server.url}: HTTP 503 (2 times))")
     assert len(server.requests) == 3
 
 
@@ -65,8 +65,9 @@ def test_an_error_names_every_address_that_was_tried(connect: Connect) -> None:
     error = refused(connect({"url": f"{NOBODY},{NOBODY}/second", "max.retries": 1}))
     assert error.http_status_code == SchemaRegistryError.UNKNOWN
     assert "/schemas/ids/1" in error.error_message
-    assert error.error_message.count(NOBODY) == 4
-    assert error.error_message.count("/second") == 2
+    assert error.error_message.count(NOBODY) == 2
+    assert error.error_message.count("/second") == 1
+    assert error.error_message.count("(2 times)") == 2
     assert error.__cause__ is not None
 
 
