@@ -134,6 +134,15 @@ class ArrowType:
         return found.get(b"ARROW:extension:name", b"").decode("utf-8", "replace")
 
     @property
+    def map_entries(self) -> ArrowType | None:
+        """The struct of keys and values: of a map, or of a list of structs with these names."""
+        entries = self.children[0] if self.format in ("+m", "+l", "+L") else None
+        if entries is None or entries.format != "+s" or len(entries.children) != 2:
+            return None
+        names = tuple(each.name for each in entries.children)
+        return entries if self.format == "+m" or names == ("key", "value") else None
+
+    @property
     def is_union(self) -> bool:
         """Whether the column is a dense or sparse union."""
         return self.format.startswith("+u") and self.values is None

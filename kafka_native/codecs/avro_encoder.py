@@ -161,14 +161,7 @@ class Compiler(EncodeCompiler):
     def _record(self, kind: AvroType, column: ArrowType, path: str) -> None:
         if column.format != "+s":
             raise _unfit(kind, column, path)
-        children = {each.name: each for each in column.children}
-        if len(children) < len(column.children):
-            raise SchemaError("two columns of the struct have one name", path)
-        extra = children.keys() - {each.name for each in kind.fields}
-        if extra and not self._ignore_extra:
-            raise SchemaError(
-                "the schema has no such field", below(path, next(n for n in children if n in extra))
-            )
+        children = self.columns_of(column, {each.name for each in kind.fields}, path)
         self.add("RECORD", column, path)
         for field in kind.fields:
             inner = below(path, field.name)
@@ -186,12 +179,10 @@ class Compiler(EncodeCompiler):
         )
 
     def _map(self, kind: AvroType, column: ArrowType, path: str) -> None:
-        entries = column.children[0] if column.format in ("+m", "+l", "+L") else None
-        if entries is None or entries.format != "+s" or len(entries.children) != 2:
+        entries = column.map_entries
+        if entries is None:
             raise _unfit(kind, column, path)
         key, value = entries.children
-        if column.format != "+m" and (key.name, value.name) != ("key", "value"):
-            raise _unfit(kind, column, path)
         inner = below(path, "[]")
 
         def write() -> None:

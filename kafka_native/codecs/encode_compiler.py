@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 
 from kafka_native._native.encode_core import ENCODE_CODES, EncodeProgram
 from kafka_native.codecs.arrow_types import ArrowType
 from kafka_native.codecs.errors import SchemaError
+from kafka_native.codecs.paths import below
 
 __all__ = ["EncodeCompiler", "EncodeOp"]
 
@@ -61,6 +62,22 @@ class EncodeCompiler:
             [each.node if isinstance(each, ArrowType) else each for each in self.table],
             bytes(self.constants),
         )
+
+    def columns_of(
+        self, struct: ArrowType, fields: Container[str], path: str, schema: str = "schema"
+    ) -> dict[str, ArrowType]:
+        """Return a struct's columns by name.
+
+        :raises SchemaError: Two have one name, or there is no field for a column.
+        """
+        found = {each.name: each for each in struct.children}
+        if len(found) < len(struct.children):
+            raise SchemaError("two columns of the struct have one name", path)
+        extra = next((name for name in found if name not in fields), None)
+        if extra is not None and not self._ignore_extra:
+            text = f"the {schema} has no such field: leave it out, or encode with ignore_extra=True"
+            raise SchemaError(text, below(path, extra))
+        return found
 
     def add(
         self, code: str, column: ArrowType | None, path: str, arg: int = 0, count: int = 0

@@ -106,13 +106,8 @@ class Compiler(EncodeCompiler):
     # nested values
 
     def _struct(self, wanted: JsonColumn | None, column: ArrowType, path: str) -> None:
-        children = {each.name: each for each in column.children}
-        if len(children) < len(column.children):
-            raise SchemaError("two columns of the struct have one name", path)
         fields = self._fields(wanted, column, path)
-        extra = [name for name in children if name not in fields]
-        if extra and not self._ignore_extra:
-            raise SchemaError("the schema has no such field", below(path, extra[0]))
+        children = self.columns_of(column, fields, path)
         self.add("RECORD", column, path)
         before = "{"
         for name, field in fields.items():
@@ -157,16 +152,14 @@ class Compiler(EncodeCompiler):
         return fields
 
     def _list_or_map(self, wanted: JsonColumn | None, column: ArrowType, path: str) -> None:
-        entries = column.children[0]
         is_map = column.format == "+m" if wanted is None else wanted.code == "MAP"
         if not is_map:
             self._list(wanted, column, path)
             return
-        if entries.format != "+s" or len(entries.children) != 2 or column.format[:2] == "+w":
+        entries = column.map_entries
+        if entries is None:
             raise _unfit(wanted, column, path)
         key, value = entries.children
-        if column.format != "+m" and (key.name, value.name) != ("key", "value"):
-            raise _unfit(wanted, column, path)
         inner = below(path, "[]")
 
         def write() -> None:

@@ -79,13 +79,8 @@ class Compiler(EncodeCompiler):
         if column.format != "+s":
             text = f"a column of {column.label} can't be encoded as message {descriptor.full_name}"
             raise SchemaError(text, path)
-        children = {each.name: each for each in column.children}
-        if len(children) < len(column.children):
-            raise SchemaError("two columns of the struct have one name", path)
         known = {each.name for each in descriptor.fields}
-        extra = [name for name in children if name not in known]
-        if extra and not self._ignore_extra:
-            raise SchemaError("the message has no such field", below(path, extra[0]))
+        children = self.columns_of(column, known, path, "message")
         self.add("RECORD", column, path)
         for oneof in descriptor.oneofs:
             columns = [children[each.name] for each in oneof.fields if each.name in children]
@@ -155,18 +150,14 @@ class Compiler(EncodeCompiler):
         return column.children[0]
 
     def _map(self, field: Any, column: ArrowType, path: str) -> None:
-        entries = column.children[0] if column.format in ("+m", "+l", "+L") else None
-        if entries is None or entries.format != "+s" or len(entries.children) != 2:
-            raise _unfit(field, column, path)
-        columns = entries.children
-        names = columns[0].name, columns[1].name
-        if column.format != "+m" and names != ("key", "value"):
+        entries = column.map_entries
+        if entries is None:
             raise _unfit(field, column, path)
         parts = [field.message_type.fields_by_number[number] for number in (1, 2)]
 
         def write_entry() -> None:
             self.add("RECORD", entries, path)
-            for part, each in zip(parts, columns, strict=True):
+            for part, each in zip(parts, entries.children, strict=True):
                 self._tagged(part, each, path)
 
         def write() -> None:
