@@ -119,6 +119,7 @@ def their_client(registry: MockSchemaRegistry) -> TheirClient:
 class Orders:
     """Records of a topic: even ones have the old schema, odd ones the new schema."""
 
+    topic: str
     format: Format
     write: list[Serialize]
 
@@ -137,10 +138,25 @@ class Orders:
 
 def orders_of(kind: Format, client: TheirClient, topic: str, field: str = "value") -> Orders:
     """Return the records of a topic, after both versions were registered."""
-    made = Orders(kind, kind.writers(client, SerializationContext(topic, field)))
+    made = Orders(topic, kind, kind.writers(client, SerializationContext(topic, field)))
     for number in (0, 1):
         made.record(number)
     return made
+
+
+@pytest.fixture
+def orders(
+    kafka: Cluster, new_topic: TopicMaker, their_client: TheirClient, kind: Format
+) -> Orders:
+    """The records of a new topic of one partition."""
+    return orders_of(kind, their_client, new_topic(kafka))
+
+
+@pytest.fixture
+def codec(registry: MockSchemaRegistry, kind: Format) -> Iterator[Any]:
+    """The codec of the records, for the newest schema."""
+    with kind.codec(registry.url) as made:
+        yield made
 
 
 def produce(cluster: Cluster, topic: str, records: Iterable[Any], **conf: Any) -> None:
@@ -176,24 +192,19 @@ def taken(consumer: Consumer, count: int, **how: Any) -> pa.Table:
 
 
 def test_compressed_batches_of_two_schemas(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
+    kafka: Cluster, registry: MockSchemaRegistry, orders: Orders, codec: Any
 ) -> None:
-    topic = new_topic(kafka)
-    orders = orders_of(kind, their_client, topic)
     numbers = iter(range(250))
-    for codec in CODECS:
+    for compression in CODECS:
         values = [orders.record(each) for each in itertools.islice(numbers, 50)]
-        produce(kafka, topic, [*values, None], compression_type=codec)
-    with kind.codec(registry.url) as codec, at_start(kafka, topic) as consumer:
+        produce(kafka, orders.topic, [*values, None], compression_type=compression)
+    with (
+        orders.format.codec(registry.url, fields=["city"]) as chosen,
+        at_start(kafka, orders.topic) as consumer,
+    ):
         found = taken(consumer, 255, columns=["value", "offset"], value=codec, flatten=True)
-        consumer.seek(TopicPartition(topic, 0, 0))
-        chosen = kind.codec(registry.url, fields=["city"])
+        consumer.seek(TopicPartition(orders.topic, 0, 0))
         cities = taken(consumer, 255, columns=VALUE, value=chosen, flatten=True)
-        chosen.close()
     assert found["offset"].to_pylist() == list(range(255))
     rows = found.drop_columns(["offset"]).to_pylist()
     assert rows[50::51] == [{"id": None, "name": None, "city": None}] * 5
@@ -203,21 +214,15 @@ def test_compressed_batches_of_two_schemas(
     assert cities["city"].to_pylist() == found["city"].to_pylist()
 
 
-def test_a_bad_record_each_way(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
-) -> None:
-    topic = new_topic(kafka)
-    orders = orders_of(kind, their_client, topic)
+def test_a_bad_record_each_way(kafka: Cluster, orders: Orders, codec: Any) -> None:
     values = [orders.record(0), orders.record(1), BAD, orders.record(3)]
-    produce(kafka, topic, values, compression_type="zstd")
-    with kind.codec(registry.url) as codec, at_start(kafka, topic) as consumer:
+    produce(kafka, orders.topic, values, compression_type="zstd")
+    with at_start(kafka, orders.topic) as consumer:
         how: dict[str, Any] = {"columns": VALUE, "value": codec}
         before = taken(consumer, 2, **how)
-        with pytest.raises(MessageDecodeError, match=rf"{topic} \[0\] at offset 2") as caught:
+        with pytest.raises(
+            MessageDecodeError, match=rf"{orders.topic} \[0\] at offset 2"
+        ) as caught:
             consumer.consume_arrow(10, WAIT_S, **how)
         assert caught.value.offset == 2
         assert taken(consumer, 1, columns=VALUE)["value"].to_pylist() == [BAD]
@@ -226,7 +231,7 @@ def test_a_bad_record_each_way(
         assert after["value"].to_pylist() == orders.rows([3])
         expected = [*orders.rows([0, 1]), None, *orders.rows([3])]
         for on_error in ("null", "column"):
-            consumer.seek(TopicPartition(topic, 0, 0))
+            consumer.seek(TopicPartition(orders.topic, 0, 0))
             found = taken(consumer, 4, on_error=on_error, **how)
             assert found["value"].to_pylist() == expected
         assert [each is None for each in found["value_error"].to_pylist()] == [
@@ -235,29 +240,21 @@ def test_a_bad_record_each_way(
 
 
 @pytest.mark.slow
-def test_aborted_records_are_not_decoded(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
-) -> None:
-    topic = new_topic(kafka)
-    orders = orders_of(kind, their_client, topic)
-    producer = their_producer(kafka, transactional_id=topic)
+def test_aborted_records_are_not_decoded(kafka: Cluster, orders: Orders, codec: Any) -> None:
+    producer = their_producer(kafka, transactional_id=orders.topic)
     producer.init_transactions(WAIT_S)
     for first, end in ((0, "commit"), (10, "abort"), (20, "commit")):
         producer.begin_transaction()
         for number in range(first, first + 10):
-            producer.produce(topic, BAD if end == "abort" else orders.record(number), partition=0)
+            value = BAD if end == "abort" else orders.record(number)
+            producer.produce(orders.topic, value, partition=0)
         flush(producer)
         getattr(producer, f"{end}_transaction")(WAIT_S)
-    with kind.codec(registry.url) as codec:
-        how: dict[str, Any] = {"columns": ["offset", "value"], "value": codec}
-        with at_start(kafka, topic, isolation_level="read_committed") as consumer:
-            found = taken(consumer, 20, **how)
-        with at_start(kafka, topic, isolation_level="read_uncommitted") as consumer:
-            everything = taken(consumer, 30, on_error="null", **how)
+    how: dict[str, Any] = {"columns": ["offset", "value"], "value": codec}
+    with at_start(kafka, orders.topic, isolation_level="read_committed") as consumer:
+        found = taken(consumer, 20, **how)
+    with at_start(kafka, orders.topic, isolation_level="read_uncommitted") as consumer:
+        everything = taken(consumer, 30, on_error="null", **how)
     assert found["value"].to_pylist() == orders.rows([*range(10), *range(20, 30)])
     assert found["offset"].to_pylist() == [*range(10), *range(22, 32)]
     assert everything["value"].to_pylist()[10:20] == [None] * 10
@@ -266,35 +263,34 @@ def test_aborted_records_are_not_decoded(
 @pytest.mark.slow
 def test_keys_and_values_of_different_formats(
     kafka: Cluster,
-    new_topic: TopicMaker,
     registry: MockSchemaRegistry,
     their_client: TheirClient,
-    kind: Format,
+    orders: Orders,
+    codec: Any,
 ) -> None:
-    topic = new_topic(kafka)
-    values = orders_of(kind, their_client, topic)
-    keys = orders_of(FORMATS["avro"], their_client, topic, "key")
-    pairs = [(keys.record(each), values.record(each)) for each in range(40)]
-    produce(kafka, topic, [*pairs, (None, None)], compression_type="lz4")
-    with kind.codec(registry.url) as of_value, Avro(registry.url) as of_key:
-        how: dict[str, Any] = {"columns": ["key", "value"], "value": of_value, "key": of_key}
-        with at_start(kafka, topic) as consumer:
-            found = taken(consumer, 41, on_error="column", **how)
-            assert found.column_names == ["key", "key_error", "value", "value_error"]
-            consumer.seek(TopicPartition(topic, 0, 0))
-            with pytest.raises(ValueError, match="id"):  # both have it
-                consumer.consume_arrow(41, WAIT_S, flatten=True, **how)
-            how["value"] = kind.codec(registry.url, fields=["city"])
-            how["key"] = Avro(registry.url, fields=["id"])
+    keys = orders_of(FORMATS["avro"], their_client, orders.topic, "key")
+    pairs = [(keys.record(each), orders.record(each)) for each in range(40)]
+    produce(kafka, orders.topic, [*pairs, (None, None)], compression_type="lz4")
+    columns = ["key", "value"]
+    with Avro(registry.url) as of_key, at_start(kafka, orders.topic) as consumer:
+        how: dict[str, Any] = {"columns": columns, "value": codec, "key": of_key}
+        found = taken(consumer, 41, on_error="column", **how)
+        assert found.column_names == ["key", "key_error", "value", "value_error"]
+        consumer.seek(TopicPartition(orders.topic, 0, 0))
+        with pytest.raises(ValueError, match="id"):  # both have it
+            consumer.consume_arrow(41, WAIT_S, flatten=True, **how)
+        with (
+            orders.format.codec(registry.url, fields=["city"]) as cities,
+            Avro(registry.url, fields=["id"]) as ids,
+        ):
+            how = {"columns": columns, "value": cities, "key": ids}
             flat = taken(consumer, 41, flatten=True, **how)
-            how["value"].close()
-            how["key"].close()
     assert found["key"].to_pylist() == [*keys.rows(range(40)), None]
-    assert found["value"].to_pylist() == [*values.rows(range(40)), None]
+    assert found["value"].to_pylist() == [*orders.rows(range(40)), None]
     assert found["key_error"].null_count == found["value_error"].null_count == 41
     assert flat.column_names == ["id", "city"]
     assert flat["id"].to_pylist() == [*range(40), None]
-    assert flat["city"].to_pylist()[:-1] == [each["city"] for each in values.rows(range(40))]
+    assert flat["city"].to_pylist()[:-1] == [each["city"] for each in orders.rows(range(40))]
 
 
 # --- streams, groups, asyncio ---
@@ -302,53 +298,37 @@ def test_keys_and_values_of_different_formats(
 
 @pytest.mark.slow
 def test_a_stream_in_a_group_goes_on_after_the_commit(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
+    kafka: Cluster, orders: Orders, codec: Any
 ) -> None:
-    topic = new_topic(kafka)
-    orders = orders_of(kind, their_client, topic)
-    produce(kafka, topic, map(orders.record, range(1000)), compression_type="snappy")
+    produce(kafka, orders.topic, map(orders.record, range(1000)), compression_type="snappy")
     found: list[Any] = []
-    with kind.codec(registry.url) as codec:
-        for end in (400, 1000):
-            with our_consumer(kafka, group_id=topic, enable_auto_commit=False) as consumer:
-                consumer.subscribe([topic])
-                for batch in consumer.arrow_stream(100, columns=VALUE, value=codec):
-                    found += pa.record_batch(batch).column("value").to_pylist()
-                    if len(found) >= end:
-                        break
-                place = TopicPartition(topic, 0, len(found))
-                consumer.commit(offsets=[place], asynchronous=False)
+    for end in (400, 1000):
+        with our_consumer(kafka, group_id=orders.topic, enable_auto_commit=False) as consumer:
+            consumer.subscribe([orders.topic])
+            for batch in consumer.arrow_stream(100, columns=VALUE, value=codec):
+                found += pa.record_batch(batch).column("value").to_pylist()
+                if len(found) >= end:
+                    break
+            place = TopicPartition(orders.topic, 0, len(found))
+            consumer.commit(offsets=[place], asynchronous=False)
     assert found == orders.rows(range(1000))
 
 
 @pytest.mark.slow
-def test_asyncio(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
-) -> None:
-    topic = new_topic(kafka)
-    orders = orders_of(kind, their_client, topic)
-    produce(kafka, topic, map(orders.record, range(500)), compression_type="gzip")
+def test_asyncio(kafka: Cluster, orders: Orders, codec: Any) -> None:
+    produce(kafka, orders.topic, map(orders.record, range(500)), compression_type="gzip")
 
     async def main() -> list[Any]:
         found: list[Any] = []
-        conf = kafka.conf(**{"group.id": topic})
-        with kind.codec(registry.url) as codec:
-            async with AIOConsumer(conf) as consumer:
-                await consumer.assign([TopicPartition(topic, 0, 0)])
-                batch = await consumer.consume_arrow(100, WAIT_S, columns=VALUE, value=codec)
+        conf = kafka.conf(**{"group.id": orders.topic})
+        async with AIOConsumer(conf) as consumer:
+            await consumer.assign([TopicPartition(orders.topic, 0, 0)])
+            batch = await consumer.consume_arrow(100, WAIT_S, columns=VALUE, value=codec)
+            found += pa.record_batch(batch).column("value").to_pylist()
+            async for batch in consumer.arrow_stream(100, columns=VALUE, value=codec):
                 found += pa.record_batch(batch).column("value").to_pylist()
-                async for batch in consumer.arrow_stream(100, columns=VALUE, value=codec):
-                    found += pa.record_batch(batch).column("value").to_pylist()
-                    if len(found) >= 500:
-                        return found
+                if len(found) >= 500:
+                    return found
         raise AssertionError("the stream has ended")
 
     assert asyncio.run(main()) == orders.rows(range(500))
@@ -356,24 +336,17 @@ def test_asyncio(
 
 @pytest.mark.slow
 def test_a_share_group_rejects_the_bad_record(
-    kafka: Cluster,
-    new_topic: TopicMaker,
-    registry: MockSchemaRegistry,
-    their_client: TheirClient,
-    kind: Format,
-    tool: Tool,
+    kafka: Cluster, orders: Orders, codec: Any, tool: Tool
 ) -> None:
-    topic = new_topic(kafka)
-    group = group_at_start(kafka, topic, tool)
-    orders = orders_of(kind, their_client, topic)
+    group = group_at_start(kafka, orders.topic, tool)
     values = [BAD if each == 7 else orders.record(each) for each in range(20)]
-    produce(kafka, topic, values, compression_type="zstd")
+    produce(kafka, orders.topic, values, compression_type="zstd")
     conf = {"bootstrap.servers": kafka.bootstrap, "group.id": group}
     conf["share.acknowledgement.mode"] = "explicit"
     found: list[Any] = []
     rejected: list[int] = []
-    with kind.codec(registry.url) as codec, ShareConsumer(quiet(conf)) as consumer:
-        consumer.subscribe([topic])
+    with ShareConsumer(quiet(conf)) as consumer:
+        consumer.subscribe([orders.topic])
         while len(found) < 20:
             columns = ["offset", "value"]
             batch = consumer.consume_arrow(WAIT_S, columns=columns, value=codec, on_error="column")
@@ -393,19 +366,19 @@ def test_a_share_group_rejects_the_bad_record(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("compression", CODECS)
 def test_confluent_kafka_reads_what_produce_arrow_wrote(
     kafka: Cluster,
     new_topic: TopicMaker,
     registry: MockSchemaRegistry,
     their_client: TheirClient,
-    codec: str,
+    compression: str,
 ) -> None:
     topic = new_topic(kafka)
     rows = [{"id": each, "tags": [f"t{each}", "x"] * (each % 3)} for each in range(2000)]
     table = pa.Table.from_pylist(rows)
     with Avro(registry.url) as avro:
-        producer = our_producer(kafka, compression_type=codec, transactional_id=topic)
+        producer = our_producer(kafka, compression_type=compression, transactional_id=topic)
         with producer:
             producer.init_transactions(WAIT_S)
             for end in (producer.abort_transaction, producer.commit_transaction):
