@@ -286,8 +286,8 @@ ALLOWED = (
         "RuntimeError",
     ),
     Allowed(
-        "speed: the number of failed connections so far, which poll() counts",
-        r"^Producer\.offline\.poll\(",
+        "speed: the number of failed connections so far, which poll() and len() count",
+        r"^Producer\.offline\.(poll|len)\(",
         "returns",
         "returns",
     ),
