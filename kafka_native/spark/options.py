@@ -84,7 +84,7 @@ SOURCE_NAMES: Final = (
 )
 """The source's options besides ``kafka.*``, ``deadLetters.kafka.*`` and ``schema.registry.*``."""
 
-SINK_NAMES: Final = ("topic", "includeHeaders", *FORMAT_NAMES)
+SINK_NAMES: Final = ("topic", "includeHeaders", "taskReports", *FORMAT_NAMES)
 """The sink's options besides ``kafka.*`` and ``schema.registry.*``."""
 
 DEAD_LETTERS_PREFIX: Final = "deadletters."
@@ -357,6 +357,8 @@ class SinkOptions:
     """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: unknown."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
+    task_reports: bool = False
+    """Whether Python workers show the line that each task logs."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """The user's options with lower-case names. They contain secrets."""
 
@@ -396,6 +398,7 @@ class SinkOptions:
             typed=parse_typed(given, () if topic is None else (topic,), None),
             checkpoint=given.get("checkpointlocation", "").strip(),
             propagation_s=_propagation_s(checked),
+            task_reports=_OptionParser(given).flag("taskReports", False),
             given=given,
         )
 

@@ -1,4 +1,4 @@
-"""What each task of a source has read: one line of the log, and a file for `ProgressListener`.
+"""What each task has read or written: one line of the log. Sources: a file for `ProgressListener`.
 
 A task can't send figures to the driver: PySpark gives Python sources neither metrics nor
 accumulators. So with the option ``taskReports`` the task of a stream writes a small file beside the
@@ -16,9 +16,17 @@ from pyspark import TaskContext
 
 from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.log import logger
-from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.options import SinkOptions, SourceOptions
 
-__all__ = ["TaskReport", "attempt_and_batch", "remove_reports", "reports_of", "send"]
+__all__ = [
+    "TaskReport",
+    "WrittenReport",
+    "attempt_and_batch",
+    "log_written",
+    "remove_reports",
+    "reports_of",
+    "send",
+]
 
 _BATCH_ID: Final = "streaming.sql.batchId"
 _FOLDER: Final = "tasks"
@@ -59,6 +67,40 @@ class TaskReport:
         if self.malformed:
             text += f", {self.malformed} records that don't decode"
         return f"{text}, attempt {self.attempt + 1}" if self.attempt else text
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """What a task has written to Kafka."""
+
+    rows: int
+    """The acknowledged rows."""
+    bytes: int
+    """The bytes of the rows that Spark gave, in Arrow columns."""
+    seconds: float
+    """The time up to the last acknowledgement, in which Spark also made the rows."""
+    partition: int = 0
+    """The task's partition of the frame."""
+    attempt: int = 0
+    """0 for the first attempt of the task."""
+    batch_id: int | None = None
+    """The micro-batch; None: the query is no stream."""
+
+    def __str__(self) -> str:
+        """A text for the log."""
+        text = "" if self.batch_id is None else f"batch {self.batch_id}, "
+        text += f"partition {self.partition} of the frame: {self.rows} rows written, "
+        text += f"{self.bytes} bytes, {self.seconds:.3f} s"
+        return f"{text}, attempt {self.attempt + 1}" if self.attempt else text
+
+
+def log_written(rows: int, size: int, seconds: float, options: SinkOptions) -> None:
+    """Log what this task has written."""
+    context = TaskContext.get()
+    if options.task_reports and context is not None:
+        _show_lines()
+    partition = 0 if context is None else context.partitionId()
+    logger.info("%s", WrittenReport(rows, size, seconds, partition, *attempt_and_batch()))
 
 
 def send(report: TaskReport, options: SourceOptions) -> None:

@@ -34,7 +34,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.spark import column_types, exactly_once, kept_encodings, typed_sink
+from kafka_native.spark import (
+    column_types,
+    exactly_once,
+    kept_encodings,
+    task_reports,
+    typed_sink,
+)
 from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
@@ -355,6 +361,8 @@ def write_rows(
         partitions.
     """
     limit_s = delivery_timeout_s(options)
+    size = 0
+    began = time.monotonic()
     with (
         producer_of(options) as producer,
         nullcontext() if attempt is None else attempt.joined(producer),
@@ -367,10 +375,12 @@ def write_rows(
             if attempt is not None:
                 attempt.claim(_targets(batch, options))
             _queue(producer, batch, options, outcome, limit_s)
+            size += batch.nbytes
         if not wait_for_outcomes(producer, limit_s, outcome.check):
             raise WriteError(
                 f"{len(producer)} of {outcome.queued} rows have no outcome after {limit_s:.0f} s"
             )
+    task_reports.log_written(outcome.queued, size, time.monotonic() - began, options)
     freeze_imports()
     return outcome.queued
 

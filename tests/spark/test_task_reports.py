@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql.types import IntegerType, StructField, StructType
 
@@ -15,9 +17,11 @@ from kafka_native import Producer
 from kafka_native.mock import MockCluster
 from kafka_native.spark import KafkaNativeDataSource, range_reader, task_reports
 from kafka_native.spark.kept_state import KeptState
-from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.options import SinkOptions, SourceOptions
+from kafka_native.spark.producers import borrowed
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.task_reports import TaskReport, reports_of, send
+from kafka_native.spark.writers import write_rows
 from tests.spark.support import source_options
 
 pytestmark = pytest.mark.usefixtures("no_consumer_left")
@@ -33,6 +37,9 @@ class FakeContext:
 
     def attemptNumber(self) -> int:
         return self._attempt
+
+    def partitionId(self) -> int:
+        return 3
 
     def getLocalProperty(self, name: str) -> str | None:
         assert name == "streaming.sql.batchId"
@@ -171,3 +178,22 @@ def test_worker_without_settings_shows_the_lines(
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 2
     assert lines[0].endswith("INFO kafka_native.spark.of_a_worker: " + str(report_of()))
+
+
+def test_a_task_of_a_sink_is_one_line(
+    cluster: MockCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    topic = filled(cluster)
+    batches = [pa.RecordBatch.from_pydict({"value": ["a", "bc"]}) for _ in range(3)]
+    size = sum(each.nbytes for each in batches)
+    given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
+    for options in (given, {**given, "taskReports": "true"}):
+        for attempt, batch_id in ((0, None), (1, "7")):
+            running(monkeypatch, attempt, batch_id)
+            assert write_rows(borrowed, batches, SinkOptions.parse(options)) == 6
+    lines = [each.getMessage() for each in caplog.records if "rows written" in each.getMessage()]
+    heads = [re.sub(r"[0-9.]+ s", "S", each) for each in lines]
+    first = f"partition 3 of the frame: 6 rows written, {size} bytes, S"
+    assert heads == 2 * [first, f"batch 7, {first}, attempt 2"]
