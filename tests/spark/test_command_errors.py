@@ -73,8 +73,10 @@ def test_wrong_topic_is_one_line_without_spark(
         (["--lake", "a", "--table", "delta:b"], "write either --lake or --table"),
         (["--lake", "a", "--partition-by", "day"], "are for a --table"),
         (["--lake", "a", "--table-option", "a=b"], "are for a --table"),
-        (["--table", "orders"], "table 'orders': write delta:FOLDER"),
+        (["--table", "orders"], "table 'orders': write delta:URI or iceberg:CATALOG/ns.table"),
         (["--table", "delta:t", "--partition-by", "key"], "partition by 'key': write topic, day"),
+        (["--table", "iceberg:ns.t"], "table 'iceberg:ns.t': write delta:URI or iceberg:CATALOG"),
+        (["--table", "iceberg:c/ns.t"], "need pyiceberg: pip install 'kafka-native[iceberg]'"),
         (["--table", "delta:t"], "Delta tables need deltalake: pip install 'kafka-native[delta]'"),
     ],
 )
@@ -82,7 +84,8 @@ def test_wrong_target_of_archive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setitem(sys.modules, "deltalake", None if "pip" in error else ModuleType("x"))
+    for name in ("deltalake", "pyiceberg"):
+        monkeypatch.setitem(sys.modules, name, None if "pip" in error else ModuleType("x"))
     where = ["--bootstrap", "localhost:1", "--topics", "t"]
     result = CliRunner().invoke(cli, ["archive", *where, *arguments])
     assert result.exit_code in (1, 2)

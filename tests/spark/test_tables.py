@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
@@ -13,8 +14,11 @@ from typing import Any
 import duckdb
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
@@ -30,7 +34,8 @@ from kafka_native.spark.pipelines import (
 )
 from kafka_native.spark.pipelines.archive import _Run
 from kafka_native.spark.pipelines.delta import DeltaTarget
-from kafka_native.spark.pipelines.table_target import TableState, TableTarget
+from kafka_native.spark.pipelines.iceberg import IcebergTarget
+from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
 from kafka_native.spark.pipelines.table_writer import DATA
 from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
 
@@ -63,26 +68,90 @@ def fill(cluster: MockCluster, count: int) -> None:
         assert producer.flush(60) == 0
 
 
-class Tables:
+class Tables(ABC):
     """Makes targets of one table, and reads it as other programs do."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
+    @abstractmethod
     def target(self, **more: Any) -> TableTarget:
-        return DeltaTarget(self.folder / "table", **more)
+        """Return a new target of the table."""
 
+    @abstractmethod
     def read(self) -> pa.Table:
-        return pa.table(DeltaTable(self.folder / "table").to_pyarrow_table())
+        """Return all records."""
+
+    @abstractmethod
+    def listed(self) -> set[Path]:
+        """Return the data files that the table lists."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Path:
+        """Return the folder of our data files."""
+
+
+class DeltaTables(Tables):
+    @property
+    def table(self) -> Path:
+        return self.folder / "table"
 
     @property
     def data(self) -> Path:
-        return self.folder / "table" / DATA
+        return self.table / DATA
+
+    def target(self, **more: Any) -> DeltaTarget:
+        return DeltaTarget(self.table, **more)
+
+    def read(self) -> pa.Table:
+        return pa.table(DeltaTable(self.table).to_pyarrow_table())
+
+    def listed(self) -> set[Path]:
+        return {Path(each.removeprefix("file://")) for each in DeltaTable(self.table).file_uris()}
+
+
+class IcebergTables(Tables):
+    @property
+    def options(self) -> dict[str, str]:
+        where = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": f"file://{self.folder}"}
+        return {"type": "sql", **where}
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "ns" / "orders" / "data" / DATA
+
+    def target(self, **more: Any) -> IcebergTarget:
+        return IcebergTarget("local", "ns.orders", catalog_options=self.options, **more)
+
+    def open(self) -> Table:
+        return load_catalog("local", **self.options).load_table("ns.orders")
+
+    def read(self) -> pa.Table:
+        """Return all records. PyIceberg itself reads a missing list of structs as an empty one."""
+        files = [pq.ParquetFile(each).read() for each in sorted(self.listed())]
+        return pa.concat_tables(files or [TABLE_SCHEMA.empty_table()], promote_options="default")
+
+    def listed(self) -> set[Path]:
+        tasks = self.open().scan().plan_files()
+        return {Path(each.file.file_path.removeprefix("file://")) for each in tasks}
+
+
+@pytest.fixture(params=[DeltaTables, IcebergTables])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    found = request.param(tmp_path)
+    assert isinstance(found, Tables)
+    return found
 
 
 @pytest.fixture
-def tables(tmp_path: Path) -> Tables:
-    return Tables(tmp_path)
+def delta(tmp_path: Path) -> DeltaTables:
+    return DeltaTables(tmp_path)
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> IcebergTables:
+    return IcebergTables(tmp_path)
 
 
 class NoCounter:
@@ -218,7 +287,7 @@ def test_driver_killed_at_a_step_loses_and_doubles_nothing(
     for batch in range(3):
         for survived in range(20):
             with monkeypatch.context() as patched:
-                kill_at(patched, step, survived, after)
+                kill_at(patched, type(tables.target()), step, survived, after)
                 try:
                     run = new_run(tables.target(), cluster)
                     run.commit(frame(30 * batch, 30 * batch + 30), batch)
@@ -232,15 +301,15 @@ def test_driver_killed_at_a_step_loses_and_doubles_nothing(
     assert offsets(tables.read()) == wanted(0, 90)
     new_run(tables.target(), cluster).commit(frame(90, EACH), 3)
     assert offsets(tables.read()) == wanted()
-    assert data_files(tables) == listed(tables), "the next batch has removed all other files"
+    assert data_files(tables) == tables.listed(), "the next batch has removed all other files"
 
 
-def kill_at(patched: pytest.MonkeyPatch, step: str, survived: int, after: bool) -> None:
+def kill_at(
+    patched: pytest.MonkeyPatch, target_type: type, step: str, survived: int, after: bool
+) -> None:
     calls = 0
-    for owner in (DeltaTarget, TableTarget):
-        if step in vars(owner):
-            original = getattr(owner, step)
-            break
+    owner = next(each for each in target_type.__mro__ if step in vars(each))
+    original = getattr(owner, step)
 
     def killed(self: TableTarget, *arguments: Any) -> Any:
         nonlocal calls
@@ -253,14 +322,6 @@ def kill_at(patched: pytest.MonkeyPatch, step: str, survived: int, after: bool) 
         return result
 
     patched.setattr(owner, step, killed)
-
-
-def listed(tables: Tables) -> set[Path]:
-    """Return the files that the table lists."""
-    return {
-        Path(each.removeprefix("file://"))
-        for each in DeltaTable(tables.folder / "table").file_uris()
-    }
 
 
 def test_failed_attempt_is_never_visible(cluster: MockCluster, tables: Tables) -> None:
@@ -385,9 +446,9 @@ def produce_hundred(cluster: MockCluster, topic: str) -> None:
 # --- Delta ---
 
 
-def test_delta_table_is_read_by_others(cluster: MockCluster, tables: Tables) -> None:
-    new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
-    path = tables.folder / "table"
+def test_delta_table_is_read_by_others(cluster: MockCluster, delta: DeltaTables) -> None:
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    path = delta.table
     table = DeltaTable(path)
     assert table.metadata().partition_columns == ["topic", "date"]
     days = [date(2024, 10, 4), date(2024, 10, 5)]
@@ -403,23 +464,23 @@ def test_delta_table_is_read_by_others(cluster: MockCluster, tables: Tables) -> 
     assert min(each["min.timestamp"] for each in actions) == low
 
 
-def test_delta_table_by_hour_has_the_hour(cluster: MockCluster, tables: Tables) -> None:
-    target = tables.target(partition_by=("topic", "day", "hour"))
+def test_delta_table_by_hour_has_the_hour(cluster: MockCluster, delta: DeltaTables) -> None:
+    target = delta.target(partition_by=("topic", "day", "hour"))
     new_run(target, cluster).commit(frame(0, EACH), 0)
-    table = DeltaTable(tables.folder / "table")
+    table = DeltaTable(delta.table)
     assert table.metadata().partition_columns == ["topic", "date", "hour"]
-    assert set(tables.read()["hour"].to_pylist()) == {12}
+    assert set(delta.read()["hour"].to_pylist()) == {12}
 
 
 def test_delta_transaction_names_the_query_and_old_states_are_deleted(
-    cluster: MockCluster, tables: Tables
+    cluster: MockCluster, delta: DeltaTables
 ) -> None:
-    run = new_run(tables.target(), cluster)
+    run = new_run(delta.target(), cluster)
     for batch in range(5):
         run.commit(frame(20 * batch, 20 * batch + 20), batch)
-    table = DeltaTable(tables.folder / "table")
+    table = DeltaTable(delta.table)
     assert table.transaction_version("query") == 4
-    states = list((tables.folder / "table" / "_kafka_native" / "states").iterdir())
+    states = list((delta.table / "_kafka_native" / "states").iterdir())
     assert len(states) == 2
     [newest] = table.history(1)
     assert newest["kafka.query"] == "query"
@@ -427,10 +488,10 @@ def test_delta_transaction_names_the_query_and_old_states_are_deleted(
 
 
 def test_delta_keeps_its_facts_when_the_log_is_cleaned_up(
-    cluster: MockCluster, tables: Tables
+    cluster: MockCluster, delta: DeltaTables
 ) -> None:
-    new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
-    path = tables.folder / "table"
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    path = delta.table
     write_deltalake(path, pa.table({"offset": [5]}), mode="append", schema_mode="merge")
     table = DeltaTable(path)
     table.optimize.compact()
@@ -438,18 +499,20 @@ def test_delta_keeps_its_facts_when_the_log_is_cleaned_up(
     for old in (path / "_delta_log").glob("*.json"):
         if int(old.stem) < table.version():
             old.unlink()
-    again = new_run(tables.target(), cluster)
+    again = new_run(delta.target(), cluster)
     again.commit(frame(0, EACH), 0)
     assert again.result.repeated == 1
 
 
-def test_delta_table_that_lost_its_state_is_refused(cluster: MockCluster, tables: Tables) -> None:
-    new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
-    [state] = (tables.folder / "table" / "_kafka_native" / "states").iterdir()
+def test_delta_table_that_lost_its_state_is_refused(
+    cluster: MockCluster, delta: DeltaTables
+) -> None:
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    [state] = (delta.table / "_kafka_native" / "states").iterdir()
     assert json.loads(state.read_text())["batches"] == {"query": 0}
     state.unlink()
     with pytest.raises(PipelineError, match="has lost the file"):
-        new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
+        new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
 
 
 @pytest.mark.parametrize(
@@ -460,18 +523,18 @@ def test_delta_table_that_lost_its_state_is_refused(cluster: MockCluster, tables
     ],
 )
 def test_delta_table_of_another_program_is_checked(
-    tables: Tables, columns: dict[str, Any], error: str
+    delta: DeltaTables, columns: dict[str, Any], error: str
 ) -> None:
-    write_deltalake(tables.folder / "table", pa.table(columns))
+    write_deltalake(delta.table, pa.table(columns))
     with pytest.raises(PipelineError, match=error):
-        tables.target().prepare()
+        delta.target().prepare()
 
 
-def test_delta_table_with_foreign_partitions_is_refused(tables: Tables) -> None:
+def test_delta_table_with_foreign_partitions_is_refused(delta: DeltaTables) -> None:
     rows = pa.table({"topic": ["a"], "partition": pa.array([1], pa.int32()), "offset": [1]})
-    write_deltalake(tables.folder / "table", rows, partition_by=["partition"])
+    write_deltalake(delta.table, rows, partition_by=["partition"])
     with pytest.raises(PipelineError, match="is partitioned by partition, and archive"):
-        tables.target().prepare()
+        delta.target().prepare()
 
 
 def test_delta_target_needs_deltalake(
@@ -492,3 +555,110 @@ def test_tasks_get_no_credentials(tmp_path: Path) -> None:
     target = DeltaTarget(tmp_path / "t", storage_options={"secret": "hush-hush"})
     target.prepare()
     assert b"hush-hush" not in pickle.dumps(target)
+    options = {**IcebergTables(tmp_path).options, "secret": "hush-hush"}
+    other = IcebergTarget("local", "ns.orders", catalog_options=options)
+    other.prepare()
+    assert b"hush-hush" not in pickle.dumps(other)
+
+
+# --- Iceberg ---
+
+
+def test_iceberg_table_is_read_by_others(cluster: MockCluster, iceberg: IcebergTables) -> None:
+    new_run(iceberg.target(), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    found = table.scan(row_filter="partition = 1 and offset >= 90").to_arrow()
+    assert offsets(found) == Counter(("orders", 1, each) for each in range(90, EACH))
+    assert offsets(table.scan().to_arrow()) == wanted()
+    # one of two days: the partitions are hidden behind the timestamp
+    day = "timestamp < '2024-10-05T00:00:00+00:00'"
+    assert len(list(table.scan(row_filter=day).plan_files())) == PARTITIONS
+    assert table.scan(row_filter=day).count() == RECORDS // 2
+    lazy = polars.scan_iceberg(table).filter(polars.col("offset") >= 90)
+    assert lazy.collect().height == 10 * PARTITIONS
+    connection = table.scan().to_duckdb("orders")
+    query = 'select topic, count(*), max("offset") from orders group by topic'
+    assert connection.execute(query).fetchall() == [("orders", RECORDS, EACH - 1)]
+
+
+def test_iceberg_files_have_statistics_and_ids(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    new_run(iceberg.target(partition_by=["hour"]), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    assert [str(each.transform) for each in table.spec().fields] == ["hour"]
+    rows = table.inspect.files().to_pylist()
+    assert {each["record_count"] for each in rows} == {EACH // 2}
+    for row in rows:
+        metrics = row["readable_metrics"]
+        assert metrics["offset"]["lower_bound"] in (0, 1)
+        assert metrics["offset"]["upper_bound"] in (EACH - 2, EACH - 1)
+        assert metrics["timestamp"]["lower_bound"].hour == 12
+        assert metrics["offset"]["null_value_count"] == 0
+        assert row["file_size_in_bytes"] == Path(row["file_path"][len("file://") :]).stat().st_size
+    schema = pq.read_schema(next(iter(iceberg.listed())))
+    for name in schema.names:
+        ids = int(schema.field(name).metadata[b"PARQUET:field_id"])
+        assert ids == table.schema().find_field(name).field_id
+
+
+def test_iceberg_snapshot_names_the_batch(cluster: MockCluster, iceberg: IcebergTables) -> None:
+    run = new_run(iceberg.target(), cluster)
+    run.commit(frame(0, 40), 0)
+    run.commit(frame(40, EACH), 1)
+    found = iceberg.open().current_snapshot()
+    assert found is not None
+    assert found.summary is not None
+    assert found.summary["kafka_native.query"] == "query"
+    assert found.summary["kafka_native.batch"] == "1"
+    assert json.loads(str(found.summary["kafka_native.ends"])) == {
+        "orders": {str(each): EACH for each in range(PARTITIONS)}
+    }
+
+
+def test_iceberg_keeps_its_facts_when_snapshots_expire(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    new_run(iceberg.target(partition_by=()), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    table.append(table.scan().to_arrow().slice(0, 1))
+    mine = table.snapshots()[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(mine).commit()
+    assert [each.snapshot_id for each in iceberg.open().snapshots()] != [mine]
+    again = new_run(iceberg.target(), cluster)
+    again.commit(frame(0, EACH), 0)
+    assert again.result.repeated == 1
+
+
+def test_iceberg_table_with_other_partitions_is_refused(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    run = new_run(iceberg.target(), cluster)
+    with iceberg.open().update_spec() as spec:
+        spec.add_field("partition", "identity", "partition")
+    with pytest.raises(PipelineError, match="has other partitions since this run began"):
+        run.commit(frame(0, EACH), 0)
+    with pytest.raises(PipelineError, match="is partitioned by partition, identity, and archive"):
+        iceberg.target().prepare()
+
+
+def test_iceberg_table_of_another_program_is_checked(iceberg: IcebergTables) -> None:
+    catalog = load_catalog("local", **iceberg.options)
+    catalog.create_namespace("ns")
+    catalog.create_table("ns.orders", pa.schema([("x", pa.int64())]))
+    with pytest.raises(PipelineError, match="has no column 'topic'"):
+        iceberg.target().prepare()
+
+
+def test_catalog_that_is_unknown_is_an_error(tmp_path: Path) -> None:
+    target = IcebergTarget("nosuch", "ns.orders", catalog_options={"type": "sql"})
+    with pytest.raises(PipelineError, match=r"the table nosuch/ns\.orders: "):
+        target.prepare()
+    with pytest.raises(PipelineError, match="say where Spark shall keep its checkpoint"):
+        target.default_checkpoint()
+
+
+def test_iceberg_target_needs_pyiceberg(hide: Callable[[str], None]) -> None:
+    hide("pyiceberg")
+    with pytest.raises(ImportError, match=r"pip install 'kafka-native\[iceberg\]'"):
+        IcebergTarget("local", "ns.orders")

@@ -27,7 +27,8 @@ from kafka_native.spark.pipelines.tables import table_target
 @common.topic_options
 @click.option("--lake", help="The lake's folder (or URI), with the same name on all executors.")
 @click.option(
-    "--table", help="A table in place of a lake: delta:URI. It is made if it doesn't exist."
+    "--table",
+    help="In place of a lake: delta:URI or iceberg:CATALOG/ns.table. A missing table is made.",
 )
 @click.option(
     "--table-option",
@@ -35,7 +36,7 @@ from kafka_native.spark.pipelines.tables import table_target
     multiple=True,
     callback=common.pairs,
     metavar="KEY=VALUE",
-    help="An option of the table's object store; repeatable.",
+    help="An option of the Delta table's object store, or of the Iceberg catalog; repeatable.",
 )
 @click.option(
     "--partition-by",

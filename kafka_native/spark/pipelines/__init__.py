@@ -14,6 +14,7 @@ from kafka_native.spark.pipelines.dead_letters import (
     replay_dead_letters,
 )
 from kafka_native.spark.pipelines.delta import DeltaTarget
+from kafka_native.spark.pipelines.iceberg import IcebergTarget
 from kafka_native.spark.pipelines.lake import Gap, Lake
 from kafka_native.spark.pipelines.maintain import MaintainResult, Merge, maintain, plan_merges
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
@@ -29,6 +30,7 @@ __all__ = [
     "DeadLetterFile",
     "DeltaTarget",
     "Gap",
+    "IcebergTarget",
     "Lake",
     "LakeFile",
     "LanePlan",

@@ -31,6 +31,7 @@ from kafka_native.spark.pipelines.table_target import (
     ConflictError,
     TableState,
     TableTarget,
+    check_partitions,
     missing_columns,
     unit_of,
 )
@@ -96,10 +97,13 @@ class DeltaTarget(TableTarget):
             self._open()
         table = self._opened()
         self._columns = list(table.metadata().partition_columns)
-        unit = unit_of(_partition_by(self.uri, self._columns, self.partition_by))
+        found = _partition_by(self.uri, self._columns)
+        check_partitions(self.uri, found, self.partition_by)
         self._add_columns(table, self._wanted(self._columns))
         names = [each for each in self.schema.names if each not in self._columns]
-        self._layout = TableLayout(pa.schema([self.schema.field(each) for each in names]), unit)
+        self._layout = TableLayout(
+            pa.schema([self.schema.field(each) for each in names]), unit_of(found)
+        )
         Folder(self.uri).make(STATES)
 
     def default_checkpoint(self) -> str:
@@ -308,12 +312,10 @@ def _note(batch: Manifest) -> dict[str, Any]:
     }
 
 
-def _partition_by(
-    uri: str, columns: Sequence[str], wanted: Sequence[str] | None
-) -> tuple[str, ...]:
+def _partition_by(uri: str, columns: Sequence[str]) -> tuple[str, ...]:
     """What a table is partitioned by, in our words.
 
-    :raises PipelineError: By something else, or not as wanted.
+    :raises PipelineError: By something else.
     """
     forms = {
         (*topic, *time): tuple(name)
@@ -326,11 +328,6 @@ def _partition_by(
         raise PipelineError(
             f"the table {uri} is partitioned by {', '.join(columns)}, and archive can do that by "
             "topic, date, and hour after date: use another table"
-        )
-    if wanted is not None and found != tuple(wanted):
-        raise PipelineError(
-            f"the table {uri} exists and is partitioned by {', '.join(found) or 'nothing'}: leave "
-            "out partition by, or use another table"
         )
     return found
 

@@ -304,6 +304,18 @@ def _checked_partitions(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(each for each in ("topic" if "topic" in names else "", unit) if each)
 
 
+def check_partitions(uri: str, found: Sequence[str], wanted: Sequence[str] | None) -> None:
+    """Check that a table is partitioned as wanted, or that it doesn't matter.
+
+    :raises PipelineError: It is partitioned by something else.
+    """
+    if wanted is not None and tuple(found) != tuple(wanted):
+        raise PipelineError(
+            f"the table {uri} exists and is partitioned by {', '.join(found) or 'nothing'}: leave "
+            "out partition by, or use another table"
+        )
+
+
 def unit_of(partition_by: Sequence[str]) -> TimeUnit | None:
     """The unit of time among what a table is partitioned by."""
     return "hour" if "hour" in partition_by else "day" if "day" in partition_by else None
