@@ -333,6 +333,13 @@ OUTPUT = {
         "replayed: 1, left: 0",
         "rows: 101",
     ],
+    "spark_tables.py": [
+        "archived: 100",
+        "archived: 20",
+        "customer 0: 41 records",
+        "next offset: 120",
+        "columns: topic, partition, offset, timestamp,",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -46,6 +48,7 @@ def _no_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     "command",
     [
         ["archive", "--lake", "lake"],
+        ["archive", "--table", "delta:table"],
         ["mirror", "--to", "eu.{topic}", "--checkpoint", "checkpoint"],
         ["snapshot", "--output", "table"],
         ["profile"],
@@ -59,6 +62,34 @@ def test_wrong_topic_is_one_line_without_spark(
     result = CliRunner().invoke(cli, [*command, *where])
     assert result.exit_code == 1
     assert result.output.splitlines()[-1] == "Error: topic nope doesn't exist on this cluster"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_no_spark")
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "write either --lake or --table"),
+        (["--lake", "a", "--table", "delta:b"], "write either --lake or --table"),
+        (["--lake", "a", "--partition-by", "day"], "are for a --table"),
+        (["--lake", "a", "--table-option", "a=b"], "are for a --table"),
+        (["--table", "orders"], "table 'orders': write delta:URI or iceberg:CATALOG/ns.table"),
+        (["--table", "delta:t", "--partition-by", "key"], "partition by 'key': write topic, day"),
+        (["--table", "iceberg:ns.t"], "table 'iceberg:ns.t': write delta:URI or iceberg:CATALOG"),
+        (["--table", "iceberg:c/ns.t"], "need pyiceberg: pip install 'kafka-native[iceberg]'"),
+        (["--table", "delta:t"], "Delta tables need deltalake: pip install 'kafka-native[delta]'"),
+    ],
+)
+def test_wrong_target_of_archive(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("deltalake", "pyiceberg"):
+        monkeypatch.setitem(sys.modules, name, None if "pip" in error else ModuleType("x"))
+    where = ["--bootstrap", "localhost:1", "--topics", "t"]
+    result = CliRunner().invoke(cli, ["archive", *where, *arguments])
+    assert result.exit_code in (1, 2)
+    assert error in result.output
     assert list(tmp_path.iterdir()) == []
 
 

@@ -14,7 +14,7 @@ from kafka_native.spark.pipelines.translation import Piece, Translations
 from tests.spark.conftest import ROOT
 from tests.spark.support import Kafka
 
-SECTIONS = ("maintain", "mirror", "snapshot", "profile")
+SECTIONS = ("tables", "maintain", "mirror", "snapshot", "profile")
 
 
 def snippets(section: str) -> list[str]:
@@ -54,6 +54,7 @@ def test_the_pipelines_of_the_guide_run(
                 )
                 exec(compile(snippet, f"pipelines.md, {section}", "exec"), {})
     output = capsys.readouterr().out
+    assert re.search("100 records in [2-4] files; 2 partitions", output)
     assert "0 files became 0" in output
     assert "100 records in 1 batches" in output
     assert "40 keys of 100 records" in output

@@ -16,17 +16,35 @@ from kafka_native.spark.pipelines.archive import (
     archive,
     plan_archive,
 )
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget
+from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
+from kafka_native.spark.pipelines.tables import table_target
 
 
 @click.command("archive")
 @common.kafka_options
 @common.topic_options
+@click.option("--lake", help="The lake's folder (or URI), with the same name on all executors.")
 @click.option(
-    "--lake", required=True, help="The lake's folder (or URI), with the same name on all executors."
+    "--table",
+    help="In place of a lake: delta:URI or iceberg:CATALOG/ns.table. A missing table is made.",
 )
 @click.option(
-    "--checkpoint", help="The folder of Spark's checkpoint (default: in the lake's folder)."
+    "--table-option",
+    "table_options",
+    multiple=True,
+    callback=common.pairs,
+    metavar="KEY=VALUE",
+    help="An option of the Delta table's object store, or of the Iceberg catalog; repeatable.",
+)
+@click.option(
+    "--partition-by",
+    callback=common.names,
+    help="What a new table is partitioned by: topic, and day or hour.  [default: topic,day]",
+)
+@click.option(
+    "--checkpoint", help="The folder of Spark's checkpoint (default: below the lake or table)."
 )
 @click.option(
     "--trigger",
@@ -100,7 +118,10 @@ def command(
     config_file: Path | None,
     topics: tuple[str, ...],
     pattern: str,
-    lake: str,
+    lake: str | None,
+    table: str | None,
+    table_options: dict[str, str],
+    partition_by: tuple[str, ...],
     checkpoint: str | None,
     trigger: Trigger,
     interval: float,
@@ -121,10 +142,10 @@ def command(
     master: str,
     conf: dict[str, str],
 ) -> None:
-    """Copy topics into a lake of Parquet files, each record exactly once.
+    """Copy topics into a lake of Parquet files, or into a table, each record exactly once.
 
-    The files are at LAKE/topic=NAME/date=YYYY-MM-DD. Manifests next to them list the files of the
-    lake. After an end or a crash, run the same command again: it continues.
+    The files of a lake are at LAKE/topic=NAME/date=YYYY-MM-DD. Manifests next to them list the
+    files of the lake. After an end or a crash, run the same command again: it continues.
     """
     options = {
         "maxOffsetsPerTrigger": max_records_per_batch,
@@ -143,16 +164,17 @@ def command(
     }
     with common.reported_in_a_line():
         kafka = common.kafka_config(bootstrap, config, config_file)
+        target = _target(lake, table, table_options, partition_by)
         common.check_topics(kafka, topics, pattern)
         if dry_run:
-            plan = plan_archive(kafka, lake, **common_arguments)
-            common.show_ranges(plan, f"to be archived into {lake}", "ranges")
+            plan = plan_archive(kafka, target, **common_arguments)
+            common.show_ranges(plan, f"to be archived into {target.uri}", "ranges")
             return
         settings = ParquetSettings(compression, level, row_group_rows, row_group_size, file_size)
         with common.progress("archive") as show, common.stopping() as stop:
             result = archive(
                 kafka,
-                lake,
+                target,
                 **common_arguments,
                 checkpoint=checkpoint,
                 trigger=trigger,
@@ -163,6 +185,22 @@ def command(
                 stop=stop,
             )
     _show(result)
+
+
+def _target(
+    lake: str | None, table: str | None, options: dict[str, str], partition_by: tuple[str, ...]
+) -> ArchiveTarget:
+    if (lake is None) == (table is None):
+        raise click.UsageError("write either --lake or --table")
+    if table is not None:
+        try:
+            return table_target(table, partition_by=partition_by or None, options=options)
+        except ImportError as error:  # it has the line for pip
+            raise click.ClickException(str(error)) from error
+    assert lake is not None
+    if options or partition_by:
+        raise click.UsageError("--table-option and --partition-by are for a --table")
+    return Lake(lake)
 
 
 def _show(result: ArchiveResult) -> None:
@@ -176,7 +214,7 @@ def _show(result: ArchiveResult) -> None:
         lines += [
             (
                 "skipped",
-                f"{result.skipped_offsets:,} offsets that were lost: see the lake's manifests",
+                f"{result.skipped_offsets:,} lost offsets: the manifests or skipped() list them",
             )
         ]
     common.summary(f"archive: {result.lake}", lines)

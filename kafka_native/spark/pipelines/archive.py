@@ -12,16 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.lake import Key, Lake
-from kafka_native.spark.pipelines.manifests import (
-    LOG,
-    LakeFile,
-    Manifest,
-    Range,
-    Skipped,
-    staging_of,
-)
-from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.manifests import Manifest, Range, Skipped
+from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     SessionOpener,
@@ -57,17 +51,18 @@ BATCH_ROWS: Final = 100_000
 class ArchiveTask:
     """Archives one range of offsets, in a Python worker of an executor.
 
-    :param lake: The target lake.
+    :param target: The target lake or table.
     :param options: The source's options.
     :param query: The query's id.
     :param batch: The batch's number in the query.
     :param settings: The settings of the files.
-    :param ends: The lake's end of each partition: the offset after its last one.
-    :param overlap: What to do with offsets that the lake has: raise an ``error``, or ``skip`` them.
-    :param topic_ids: The ids of the lake's topics.
+    :param ends: The target's end of each partition: the offset after its last one.
+    :param overlap: What to do with offsets that the target has: raise an ``error``, or ``skip``
+        them.
+    :param topic_ids: The ids of the target's topics.
     """
 
-    lake: Lake
+    target: ArchiveTarget
     options: SourceOptions = field(repr=False)
     query: str
     batch: int
@@ -77,19 +72,19 @@ class ArchiveTask:
     topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, range_: OffsetRange) -> dict[str, Any]:
-        """Read the range and write its files to staging.
+        """Read the range and write its files, which nobody sees yet.
 
         :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files)
             and ``topic_ids``, in the form of JSON.
-        :raises PipelineError: The lake has some of the offsets, or a topic with the name and
+        :raises PipelineError: The target has some of the offsets, or a topic with the name and
             another id.
         """
         _check_topic(range_, self.topic_ids)
         start = self._start(range_)
         attempt = f"{_attempt()}-{uuid.uuid4().hex[:8]}"
-        staging = f"{staging_of(self.query)}/{self.batch}/{attempt}"
-        tag = f"{self.query}-{self.batch}"
-        writer = RangeWriter(self.lake, staging, tag, range_.topic, range_.partition, self.settings)
+        writer = self.target.range_writer(
+            self.query, self.batch, attempt, range_.topic, range_.partition, self.settings
+        )
         skipped: list[Skipped] = []
 
         def skip(first: int, end: int, reason: str) -> None:
@@ -119,10 +114,11 @@ class ArchiveTask:
         if self.overlap == "skip":
             return min(end, range_.end)
         raise PipelineError(
-            f"the lake has {range_.topic} [{range_.partition}] up to offset {end} already, "
-            f"and this query wants to add {range_.start} to {range_.end}: it has a new checkpoint, "
-            "or the topic was recreated. Go on with the old checkpoint, write overlap skip "
-            "to leave out what is there, or use another folder"
+            f"the {self.target.kind} has {range_.topic} [{range_.partition}] up to offset {end} "
+            f"already, and this query wants to add {range_.start} to {range_.end}: "
+            "it has a new checkpoint, or the topic was recreated. Go on with the old checkpoint, "
+            "write overlap skip to leave out what is there, or use another "
+            f"{'folder' if self.target.kind == 'lake' else self.target.kind}"
         )
 
 
@@ -131,7 +127,7 @@ def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
         range_.topic,
         range_.topic_id,
         topic_ids,
-        "Archive it into another folder, with a new checkpoint",
+        "Archive it to another place, with a new checkpoint",
     )
 
 
@@ -187,7 +183,7 @@ class ArchiveResult:
 
 def archive(
     config: Mapping[str, str],
-    lake: str | Path | Lake,
+    lake: str | Path | ArchiveTarget,
     *,
     topics: Sequence[str] = (),
     pattern: str | None = None,
@@ -234,8 +230,8 @@ def archive(
         again.
     :raises PipelineError: The run failed; the text has the reason.
     """
-    target = lake if isinstance(lake, Lake) else Lake(lake)
-    place = checkpoint or _default_checkpoint(target)
+    target = lake if isinstance(lake, ArchiveTarget) else Lake(lake)
+    place = checkpoint or target.default_checkpoint()
     if end_ms is not None and trigger == "continuous":
         raise PipelineError("an end by time needs trigger available-now or once")
     times = _times(starting, start_ms, end_ms)
@@ -266,7 +262,7 @@ def archive(
 
 def plan_archive(
     config: Mapping[str, str],
-    lake: str | Path | Lake,
+    lake: str | Path | ArchiveTarget,
     *,
     topics: Sequence[str] = (),
     pattern: str | None = None,
@@ -284,7 +280,7 @@ def plan_archive(
 
     :raises PipelineError: A topic was recreated since it was archived.
     """
-    target = lake if isinstance(lake, Lake) else Lake(lake)
+    target = lake if isinstance(lake, ArchiveTarget) else Lake(lake)
     ends = target.ends()
     streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
     kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
@@ -312,18 +308,18 @@ class _Run:
 
     def __init__(
         self,
-        lake: Lake,
+        target: ArchiveTarget,
         options: SourceOptions,
         settings: ParquetSettings,
         overlap: Overlap,
         counter: WorkCounter,
     ) -> None:
-        self._lake = lake
+        self._target = target
         self._options = options
         self._settings = settings
         self._overlap = overlap
         self._counter = counter
-        self.result = ArchiveResult(lake.uri)
+        self.result = ArchiveResult(target.uri)
         self.failure: BaseException | None = None
 
     def note(self) -> str:
@@ -347,25 +343,25 @@ class _Run:
         query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
         if not self.result.query:
             self.result.query = query
-            self._lake.sweep(query)  # removes attempts of a killed run
-        if self._lake.is_published(query, batch):
+            self._target.sweep(query)  # removes attempts of a killed run
+        if self._target.is_published(query, batch):
             # Spark stopped after we had published the batch, and before it recorded that.
             self.result.repeated += 1
             return
-        ends, ids = self._lake.ends(), self._lake.topic_ids()
+        ends, ids = self._target.ends(), self._target.topic_ids()
         task = ArchiveTask(
-            self._lake, self._options, query, batch, self._settings, ends, self._overlap, ids
+            self._target, self._options, query, batch, self._settings, ends, self._overlap, ids
         )
         results = map_ranges(frame, task, self._counter)
         if not results:
             return
         ranges = [Range(**one) for each in results for one in each["ranges"]]
-        files = [LakeFile(**one) for each in results for one in each["files"]]
+        files = [self._target.file_of(one) for each in results for one in each["files"]]
         skipped = [Skipped(**one) for each in results for one in each["skipped"]]
         topic_ids = {topic: found for each in results for topic, found in each["topic_ids"].items()}
-        self.result.add(self._lake.publish(query, batch, ranges, files, skipped, topic_ids))
-        self._lake.sweep(query, batch)  # removes failed attempts and empty folders
-        self._lake.compact()
+        self.result.add(self._target.publish(query, batch, ranges, files, skipped, topic_ids))
+        self._target.sweep(query, batch)  # removes failed attempts and empty folders
+        self._target.compact()
 
 
 def _session(
@@ -402,12 +398,3 @@ def _trigger(trigger: Trigger, interval_s: float) -> dict[str, Any]:
     if trigger == "continuous":
         return {"processingTime": f"{max(0, round(interval_s * 1000))} milliseconds"}
     raise PipelineError(f"trigger {trigger!r}: write available-now, once or continuous")
-
-
-def _default_checkpoint(lake: Lake) -> str:
-    if not lake.is_local:
-        raise PipelineError(
-            f"the lake {lake.uri} is on no local file system: say where Spark shall keep its "
-            "checkpoint"
-        )
-    return (Path(lake.root) / LOG / "checkpoints" / "archive").as_uri()

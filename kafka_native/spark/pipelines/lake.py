@@ -22,12 +22,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
 from kafka_native.spark.pipelines.manifest_log import ManifestLog
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -40,6 +41,7 @@ from kafka_native.spark.pipelines.manifests import (
     manifest_of,
     staging_of,
 )
+from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 if TYPE_CHECKING:
@@ -52,7 +54,6 @@ LAYOUTS: Final = (1, 2)
 """The layouts that can be read. 1 has no compacted manifests."""
 COMPACT_FROM: Final = 1_000
 """So many manifests are compacted. To read them takes a tenth of a second on a local disk."""
-Key = tuple[str, int]
 
 
 @dataclass(frozen=True, order=True)
@@ -73,7 +74,7 @@ class Gap:
     """For ``skipped``: when the batch was published, in milliseconds since 1970."""
 
 
-class Lake(Folder):
+class Lake(Folder, ArchiveTarget):
     """The published files of a lake, and the functions that publish more.
 
     :param path: A folder, or a URI that pyarrow knows (``s3://...``, ``gs://...``, ``hdfs://...``).
@@ -173,6 +174,18 @@ class Lake(Folder):
 
     # --- publishing, on the driver ---
 
+    def default_checkpoint(self) -> str:
+        """The folder of Spark's checkpoint, below the lake's folder, as a URI.
+
+        :raises PipelineError: The lake is on no local file system.
+        """
+        if not self.is_local:
+            raise PipelineError(
+                f"the lake {self.uri} is on no local file system: say where Spark shall keep its "
+                "checkpoint"
+            )
+        return (Path(self.root) / LOG / "checkpoints" / "archive").as_uri()
+
     def prepare(self) -> None:
         """Make the lake's folders or check their layout. Then finish decided batches.
 
@@ -199,6 +212,19 @@ class Lake(Folder):
         # In the order in which a batch moves.
         intent = f"{LOG}/intents/{manifest_name(query, batch)}"
         return self.exists(intent) or (query, batch) in self._log
+
+    def range_writer(
+        self,
+        query: str,
+        batch: int,
+        attempt: str,
+        topic: str,
+        partition: int,
+        settings: ParquetSettings,
+    ) -> RangeWriter:
+        """Return a writer for an attempt of a task. It writes to a staging folder of its own."""
+        staging = f"{staging_of(query)}/{batch}/{attempt}"
+        return RangeWriter(self, staging, f"{query}-{batch}", topic, partition, settings)
 
     def publish(
         self,

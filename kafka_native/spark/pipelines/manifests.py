@@ -113,7 +113,7 @@ class Manifest:
 
 def staging_of(query: str) -> str:
     """The staging folder of a query, below the lake's folder."""
-    return f"{LOG}/staging/{_checked_query(query)}"
+    return f"{LOG}/staging/{checked_query(query)}"
 
 
 def partition_folder(topic: str, date: str) -> str:
@@ -123,7 +123,11 @@ def partition_folder(topic: str, date: str) -> str:
     return f"topic={checked_topic(topic)}/date={date}"
 
 
-def _checked_query(query: str) -> str:
+def checked_query(query: str) -> str:
+    """Check that a query's id is safe as a part of a path.
+
+    :raises PipelineError: It has other characters than letters, digits, dots, dashes, underscores.
+    """
     if not _QUERY.fullmatch(query):
         raise PipelineError(f"query {query!r}: letters, digits, dots, dashes and underscores only")
     return query
@@ -131,7 +135,7 @@ def _checked_query(query: str) -> str:
 
 def manifest_name(query: str, batch: int) -> str:
     """The file name of a batch's manifest, and of its intent."""
-    return f"{_checked_query(query)}-{batch:010d}.json"
+    return f"{checked_query(query)}-{batch:010d}.json"
 
 
 def check_path(path: str) -> None:

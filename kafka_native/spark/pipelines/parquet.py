@@ -14,7 +14,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.column_types import HEADERS
-from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 
@@ -102,7 +102,7 @@ class ParquetSettings:
 class RangeWriter:
     """Writes one range's records to an attempt's staging folder: one or more files for each date.
 
-    :param lake: The lake.
+    :param lake: The lake's folder.
     :param staging: The attempt's folder, below the lake's.
     :param tag: A part of the file names that makes them unique, from the query and its batch.
     :param topic: The records' topic.
@@ -112,7 +112,7 @@ class RangeWriter:
 
     def __init__(
         self,
-        lake: Lake,
+        lake: Folder,
         staging: str,
         tag: str,
         topic: str,
@@ -171,7 +171,7 @@ class DayWriter:
     """An open file in staging, with records of one partition and one date."""
 
     def __init__(
-        self, lake: Lake, staging: str, folder: str, tag: str, settings: ParquetSettings
+        self, lake: Folder, staging: str, folder: str, tag: str, settings: ParquetSettings
     ) -> None:
         self._lake = lake
         self._staging = staging

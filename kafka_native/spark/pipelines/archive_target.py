@@ -1,0 +1,129 @@
+"""The interface between `archive` and the place that it writes to: a lake, or a table."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
+from kafka_native.spark.pipelines.parquet import ParquetSettings
+
+__all__ = ["ArchiveTarget"]
+
+Key = tuple[str, int]
+"""A topic and a partition."""
+
+
+class FileWriter(Protocol):
+    """Writes one range's records to files that no reader sees before their batch is published."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add records, with the source's columns, in the order of their offsets."""
+
+    def close(self) -> list[LakeFile]:
+        """Finish all files and sync them to the disk."""
+
+    def abort(self) -> None:
+        """Close the open files. A later sweep removes them."""
+
+
+class ArchiveTarget(ABC):
+    """A place that `archive` writes to.
+
+    The driver calls all methods but `range_writer()`, which each attempt of a task calls. So an
+    object must be picklable after `prepare()`.
+
+    A batch has the id of its query and a number. Once `publish()` has returned, `is_published()` is
+    true for this batch, whenever and wherever a process is killed. Its files, its ends and its
+    topic ids become visible in one step.
+    """
+
+    uri: str
+    """The name of the target, for people."""
+    kind: str = "lake"
+    """A noun for errors: ``lake`` or ``table``."""
+
+    @abstractmethod
+    def prepare(self) -> None:
+        """Make the target or check it. Then finish what a killed driver has decided.
+
+        :raises PipelineError: The target exists and can't take the records.
+        """
+
+    @abstractmethod
+    def default_checkpoint(self) -> str:
+        """Return the URI of the folder where Spark keeps the query's checkpoint.
+
+        :raises PipelineError: The target is on no local file system, so there is no default.
+        """
+
+    @abstractmethod
+    def is_published(self, query: str, batch: int) -> bool:
+        """Return whether a batch is published, or will be without its tasks."""
+
+    @abstractmethod
+    def ends(self) -> Mapping[Key, int]:
+        """Return the offset after the last published one, by topic and partition."""
+
+    @abstractmethod
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the known ids of the archived topics."""
+
+    @abstractmethod
+    def range_writer(
+        self,
+        query: str,
+        batch: int,
+        attempt: str,
+        topic: str,
+        partition: int,
+        settings: ParquetSettings,
+    ) -> FileWriter:
+        """Return a writer for the records of one range, in a task.
+
+        :param query: The query's id.
+        :param batch: The batch's number in the query.
+        :param attempt: A text that differs for each attempt of a task.
+        :param topic: The records' topic.
+        :param partition: The records' partition.
+        :param settings: The settings of the files.
+        """
+
+    def file_of(self, entry: Mapping[str, Any]) -> LakeFile:
+        """Return a writer's file from its fields, which were sent as JSON."""
+        return LakeFile(**entry)
+
+    @abstractmethod
+    def publish(
+        self,
+        query: str,
+        batch: int,
+        ranges: Iterable[Range],
+        files: Iterable[LakeFile],
+        skipped: Iterable[Skipped] = (),
+        topic_ids: Mapping[str, str] | None = None,
+    ) -> Manifest:
+        """Publish the files of a batch.
+
+        :param query: The query's id. It stays the same as long as its checkpoint exists.
+        :param batch: The batch's number in the query.
+        :param ranges: The offsets that were read.
+        :param files: The files of the successful attempts.
+        :param skipped: The offsets that couldn't be read.
+        :param topic_ids: The known ids of the topics.
+        :raises PipelineError: The batch is published already.
+        """
+
+    @abstractmethod
+    def sweep(self, query: str, batch: int | None = None) -> None:
+        """Remove the files of failed attempts, of a query or of one of its batches."""
+
+    def compact(self) -> int:
+        """Compact the target's own records of batches, if it has many. It is fast.
+
+        :return: How many records moved.
+        """
+        return 0

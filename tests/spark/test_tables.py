@@ -1,0 +1,664 @@
+"""archive into Delta and Iceberg tables: tasks, commits, kills at each step, and other readers."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from pyiceberg.catalog import load_catalog
+from pyiceberg.table import Table
+from pyspark.sql import SparkSession
+
+from kafka_native import Producer, Uuid
+from kafka_native.mock import MockCluster
+from kafka_native.spark import range_reader
+from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import (
+    ParquetSettings,
+    PipelineError,
+    Skipped,
+    archive,
+    plan_archive,
+)
+from kafka_native.spark.pipelines.archive import _Run
+from kafka_native.spark.pipelines.delta import DeltaTarget
+from kafka_native.spark.pipelines.iceberg import IcebergTarget
+from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
+from kafka_native.spark.pipelines.table_writer import DATA
+from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
+
+RECORDS = 300
+PARTITIONS = 3
+EACH = RECORDS // PARTITIONS
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("orders", partitions=PARTITIONS)
+        fill(cluster, RECORDS)
+        yield cluster
+    range_reader.close_idle()
+
+
+def fill(cluster: MockCluster, count: int) -> None:
+    """Produce numbers to the partitions in turn, on two days, some without a key or headers."""
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(count):
+            producer.produce(
+                "orders",
+                None if number % 7 == 0 else b"v%d" % number,
+                None if number % 3 == 0 else b"k%d" % number,
+                partition=number % PARTITIONS,
+                timestamp=NOON_MS + number + number % 2 * DAY_MS,
+                headers=[("h", b"%d" % number)] if number % 5 == 0 else None,
+            )
+        assert producer.flush(60) == 0
+
+
+class Tables(ABC):
+    """Makes targets of one table, and reads it as other programs do."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @abstractmethod
+    def target(self, **more: Any) -> TableTarget:
+        """Return a new target of the table."""
+
+    @abstractmethod
+    def read(self) -> pa.Table:
+        """Return all records."""
+
+    @abstractmethod
+    def listed(self) -> set[Path]:
+        """Return the data files that the table lists."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Path:
+        """Return the folder of our data files."""
+
+
+class DeltaTables(Tables):
+    @property
+    def table(self) -> Path:
+        return self.folder / "table"
+
+    @property
+    def data(self) -> Path:
+        return self.table / DATA
+
+    def target(self, **more: Any) -> DeltaTarget:
+        return DeltaTarget(self.table, **more)
+
+    def read(self) -> pa.Table:
+        return pa.table(DeltaTable(self.table).to_pyarrow_table())
+
+    def listed(self) -> set[Path]:
+        return {Path(each.removeprefix("file://")) for each in DeltaTable(self.table).file_uris()}
+
+
+class IcebergTables(Tables):
+    @property
+    def options(self) -> dict[str, str]:
+        where = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": f"file://{self.folder}"}
+        return {"type": "sql", **where}
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "ns" / "orders" / "data" / DATA
+
+    def target(self, **more: Any) -> IcebergTarget:
+        return IcebergTarget("local", "ns.orders", catalog_options=self.options, **more)
+
+    def open(self) -> Table:
+        return load_catalog("local", **self.options).load_table("ns.orders")
+
+    def read(self) -> pa.Table:
+        """Return all records. PyIceberg itself reads a missing list of structs as an empty one."""
+        files = [pq.ParquetFile(each).read() for each in sorted(self.listed())]
+        return pa.concat_tables(files or [TABLE_SCHEMA.empty_table()], promote_options="default")
+
+    def listed(self) -> set[Path]:
+        tasks = self.open().scan().plan_files()
+        return {Path(each.file.file_path.removeprefix("file://")) for each in tasks}
+
+
+@pytest.fixture(params=[DeltaTables, IcebergTables])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
+    found = request.param(tmp_path)
+    assert isinstance(found, Tables)
+    return found
+
+
+@pytest.fixture
+def delta(tmp_path: Path) -> DeltaTables:
+    return DeltaTables(tmp_path)
+
+
+@pytest.fixture
+def iceberg(tmp_path: Path) -> IcebergTables:
+    return IcebergTables(tmp_path)
+
+
+class NoCounter:
+    def add(self, records: int, size_bytes: int) -> None:
+        pass
+
+
+def new_run(target: TableTarget, cluster: MockCluster, overlap: Any = "error", **more: Any) -> _Run:
+    target.prepare()
+    settings = ParquetSettings(**more.pop("settings", {}))
+    given = {
+        "kafka.bootstrap.servers": cluster.bootstrap_servers,
+        "subscribe": "orders",
+        "rows": "ranges",
+        **more,
+    }
+    options = SourceOptions.parse(given)
+    return _Run(target, options, settings, overlap, NoCounter())  # type: ignore[arg-type]
+
+
+def frame(start: int, end: int, query: str = "query", **more: Any) -> Any:
+    """Return a batch with the same offsets of all partitions."""
+    return FakeFrame([("orders", each, start, end) for each in range(PARTITIONS)], query, **more)
+
+
+def offsets(table: pa.Table) -> Counter[tuple[str, int, int]]:
+    columns = table.select(["topic", "partition", "offset"]).to_pydict()
+    return Counter(zip(columns["topic"], columns["partition"], columns["offset"], strict=True))
+
+
+def wanted(start: int = 0, end: int = EACH) -> Counter[tuple[str, int, int]]:
+    return Counter(
+        ("orders", part, offset) for part in range(PARTITIONS) for offset in range(start, end)
+    )
+
+
+def data_files(tables: Tables) -> set[Path]:
+    return set(tables.data.glob("**/*.parquet"))
+
+
+def test_table_has_whole_records(cluster: MockCluster, tables: Tables) -> None:
+    run = new_run(tables.target(), cluster)
+    run.commit(frame(0, 40), 0)
+    run.commit(frame(40, EACH), 1)
+    assert (run.result.batches, run.result.records) == (2, RECORDS)
+    rows = tables.read().to_pylist()
+    assert len(rows) == RECORDS
+    for row in rows:
+        number = row["offset"] * PARTITIONS + row["partition"]
+        assert row["topic"] == "orders"
+        assert row["value"] == (None if number % 7 == 0 else b"v%d" % number)
+        assert row["key"] == (None if number % 3 == 0 else b"k%d" % number)
+        stamp = NOON_MS + number + number % 2 * DAY_MS
+        assert row["timestamp"] == datetime.fromtimestamp(stamp / 1000, timezone.utc)
+        headers = [{"key": "h", "value": b"%d" % number}] if number % 5 == 0 else None
+        assert row["headers"] == headers
+
+
+def test_repeated_batch_is_skipped(cluster: MockCluster, tables: Tables) -> None:
+    new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
+    again = new_run(tables.target(), cluster)
+    again.commit(frame(0, EACH), 0)
+    assert (again.result.batches, again.result.repeated) == (0, 1)
+    assert offsets(tables.read()) == wanted()
+
+
+def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, tables: Tables) -> None:
+    new_run(tables.target(), cluster).commit(frame(0, 40, "old"), 0)
+    with pytest.raises(PipelineError, match=r"the table has orders \[0\] up to offset 40 already"):
+        new_run(tables.target(), cluster).commit(frame(20, EACH, "new"), 0)
+    new_run(tables.target(), cluster, "skip").commit(frame(20, EACH, "new"), 0)
+    assert offsets(tables.read()) == wanted()
+
+
+def test_two_queries_publish_at_once(cluster: MockCluster, tables: Tables) -> None:
+    """The second commit finds the first one, and refuses the same offsets."""
+    first, second, third = (new_run(tables.target(), cluster) for _ in range(3))
+    commit = second._target._commit  # type: ignore[attr-defined]
+
+    def late(*arguments: Any) -> None:
+        if not offsets(tables.read()):
+            first.commit(frame(0, 40, "first"), 0)
+        commit(*arguments)
+
+    second._target._commit = late  # type: ignore[attr-defined]
+    with pytest.raises(PipelineError, match=r"up to offset 40 meanwhile"):
+        second.commit(frame(0, EACH, "second"), 0)
+    third.commit(frame(40, EACH, "third"), 7)
+    assert offsets(tables.read()) == wanted()
+
+
+def test_two_queries_with_other_offsets_are_both_published(
+    cluster: MockCluster, tables: Tables
+) -> None:
+    first, second = (new_run(tables.target(), cluster) for _ in range(2))
+    commit = second._target._commit  # type: ignore[attr-defined]
+    calls = []
+
+    def late(*arguments: Any) -> None:
+        calls.append(arguments)
+        if len(calls) == 1:
+            first.commit(FakeFrame([("orders", 0, 0, EACH)], "first"), 0)  # type: ignore[arg-type]
+        commit(*arguments)
+
+    second._target._commit = late  # type: ignore[attr-defined]
+    rest = [("orders", 1, 0, EACH), ("orders", 2, 0, EACH)]
+    second.commit(FakeFrame(rest, "second"), 0)  # type: ignore[arg-type]
+    assert len(calls) == 2
+    assert offsets(tables.read()) == wanted()
+    assert tables_state(tables).batches == {"first": 0, "second": 0}
+
+
+def tables_state(tables: Tables) -> TableState:
+    target = tables.target()
+    target.prepare()
+    return target.state()
+
+
+class KilledError(BaseException):
+    pass
+
+
+STEPS = ("range_writer", "_sync", "_commit", "sweep", "state")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("step", STEPS)
+def test_driver_killed_at_a_step_loses_and_doubles_nothing(
+    cluster: MockCluster, tables: Tables, monkeypatch: pytest.MonkeyPatch, step: str, after: bool
+) -> None:
+    """Each call of a step kills the driver in turn, and Spark runs the batch again."""
+    kills = 0
+    for batch in range(3):
+        for survived in range(20):
+            with monkeypatch.context() as patched:
+                kill_at(patched, type(tables.target()), step, survived, after)
+                try:
+                    run = new_run(tables.target(), cluster)
+                    run.commit(frame(30 * batch, 30 * batch + 30), batch)
+                    break
+                except KilledError:
+                    kills += 1
+            assert offsets(tables.read()) in (wanted(0, 30 * batch), wanted(0, 30 * batch + 30))
+        else:
+            pytest.fail("no run finished")
+    assert kills >= 3
+    assert offsets(tables.read()) == wanted(0, 90)
+    new_run(tables.target(), cluster).commit(frame(90, EACH), 3)
+    assert offsets(tables.read()) == wanted()
+    assert data_files(tables) == tables.listed(), "the next batch has removed all other files"
+
+
+def kill_at(
+    patched: pytest.MonkeyPatch, target_type: type, step: str, survived: int, after: bool
+) -> None:
+    calls = 0
+    owner = next(each for each in target_type.__mro__ if step in vars(each))
+    original = getattr(owner, step)
+
+    def killed(self: TableTarget, *arguments: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > survived and not after:
+            raise KilledError
+        result = original(self, *arguments)
+        if calls > survived:
+            raise KilledError
+        return result
+
+    patched.setattr(owner, step, killed)
+
+
+def test_failed_attempt_is_never_visible(cluster: MockCluster, tables: Tables) -> None:
+    run = new_run(tables.target(), cluster)
+    with pytest.raises(Exception, match="can't be read"):
+        run.commit(FakeFrame([("orders", 0, 0, 10), ("orders", 1, 0, 5000)]), 0)  # type: ignore[arg-type]
+    assert tables.read().num_rows == 0
+    orphans = data_files(tables)
+    assert orphans
+    new_run(tables.target(), cluster).commit(frame(0, EACH), 0)
+    assert offsets(tables.read()) == wanted()
+    assert not orphans & data_files(tables)
+
+
+def test_skipped_offsets_are_known(cluster: MockCluster, tables: Tables) -> None:
+    cluster.move_log_start("orders", 1, 30)
+    run = new_run(tables.target(), cluster, failOnDataLoss="false")
+    run.commit(frame(0, EACH), 0)
+    assert (run.result.records, run.result.skipped_offsets) == (270, 30)
+    target = tables.target()
+    target.prepare()
+    assert target.skipped() == (Skipped("orders", 1, 0, 30),)
+    assert "begins at offset 30" in target.skipped()[0].reason
+    assert target.ends() == {("orders", each): EACH for each in range(PARTITIONS)}
+
+
+def test_recreated_topic_is_refused(cluster: MockCluster, tables: Tables) -> None:
+    def topic_id() -> str:
+        return str(Uuid.from_bytes(cluster.topic_id("orders")))
+
+    new_run(tables.target(), cluster).commit(frame(0, 50, topic_id=topic_id()), 0)
+    assert tables_state(tables).topic_ids == {"orders": topic_id()}
+    cluster.delete_topic("orders")
+    cluster.create_topic("orders", partitions=PARTITIONS)
+    fill(cluster, RECORDS)
+    with pytest.raises(Exception, match="topic orders was deleted and recreated since"):
+        new_run(tables.target(), cluster, "skip").commit(frame(50, 99, topic_id=topic_id()), 1)
+
+
+def test_files_have_the_target_size(cluster: MockCluster, tables: Tables) -> None:
+    small = {"row_group_rows": 10, "file_bytes": 1}
+    run = new_run(tables.target(partition_by=()), cluster, settings=small, batchRows="10")
+    run.commit(frame(0, EACH), 0)
+    assert len(data_files(tables)) == RECORDS // 10
+    assert offsets(tables.read()) == wanted()
+
+
+def test_column_that_is_new_is_added_and_another_change_is_refused(
+    cluster: MockCluster, tables: Tables
+) -> None:
+    schema = tables.target().schema
+    without_headers = schema.remove(schema.get_field_index("headers"))
+    new_run(tables.target(schema=without_headers), cluster).commit(frame(0, 40), 0)
+    new_run(tables.target(), cluster).commit(frame(40, EACH), 1)
+    table = tables.read()
+    assert offsets(table) == wanted()
+    headers = [row["headers"] for row in table.to_pylist() if row["offset"] >= 40]
+    assert sum(each is not None for each in headers) == 36
+    assert all(row["headers"] is None for row in table.to_pylist() if row["offset"] < 40)
+    changed = schema.set(schema.get_field_index("key"), pa.field("key", pa.string()))
+    with pytest.raises(PipelineError, match=r"column 'key' of the table .* is (large_)?binary"):
+        tables.target(schema=changed).prepare()
+
+
+def test_configuration_is_not_in_the_table(cluster: MockCluster, tables: Tables) -> None:
+    run = new_run(tables.target(), cluster, **{"kafka.client.id": "hush-hush"})
+    run.commit(frame(0, EACH), 0)
+    for path in tables.folder.glob("**/*"):
+        assert path.is_dir() or b"hush-hush" not in path.read_bytes()
+
+
+def test_partition_by_is_checked(tables: Tables) -> None:
+    with pytest.raises(PipelineError, match="partition by 'key': write topic, day, hour"):
+        tables.target(partition_by=("topic", "key"))
+    tables.target(partition_by=("topic", "hour")).prepare()
+    tables.target().prepare()
+    with pytest.raises(PipelineError, match="is partitioned by topic, hour: leave out partition"):
+        tables.target(partition_by=("topic",)).prepare()
+
+
+def test_state_is_kept_as_json() -> None:
+    state = TableState(
+        {"q": 7}, {("a.b", 0): 5, ("a.b", 12): 9}, {"a.b": "x"}, (Skipped("a.b", 0, 1, 2, "why"),)
+    )
+    again = TableState.from_json(state.to_json(), "here")
+    assert (again, again.skipped[0].reason) == (state, "why")
+    with pytest.raises(PipelineError, match="here is damaged"):
+        TableState.from_json("{}", "here")
+
+
+def test_archive_into_a_table_continues(
+    spark: SparkSession, mock_cluster: MockCluster, tables: Tables
+) -> None:
+    """Whole runs with Spark: a plan, two runs, and a new topic of the same name."""
+    config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    topic = f"into-{tables.folder.name}"
+    arguments: dict[str, Any] = {"topics": [topic], "session": spark}
+    mock_cluster.create_topic(topic, partitions=2)
+    for _ in range(2):
+        produce_hundred(mock_cluster, topic)
+        plan = plan_archive(config, tables.target(), **arguments)
+        assert sum(each.end - each.start for each in plan) == 100
+        checkpoint = str(tables.folder / "checkpoint")
+        done = archive(config, tables.target(), checkpoint=checkpoint, **arguments)
+        assert done.records == 100
+    assert set(offsets(tables.read()).values()) == {1}
+    assert tables.read().num_rows == 200
+    assert plan_archive(config, tables.target(), **arguments) == []
+    mock_cluster.delete_topic(topic)
+    mock_cluster.create_topic(topic, partitions=2)
+    produce_hundred(mock_cluster, topic)
+    with pytest.raises(PipelineError, match="was deleted and recreated since"):
+        plan_archive(config, tables.target(), **arguments)
+
+
+def produce_hundred(cluster: MockCluster, topic: str) -> None:
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(100):
+            producer.produce(topic, b"%d" % number, partition=number % 2)
+
+
+# --- Delta ---
+
+
+def test_delta_table_is_read_by_others(cluster: MockCluster, delta: DeltaTables) -> None:
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    path = delta.table
+    table = DeltaTable(path)
+    assert table.metadata().partition_columns == ["topic", "date"]
+    days = [date(2024, 10, 4), date(2024, 10, 5)]
+    found = duckdb.arrow(table.to_pyarrow_dataset()).aggregate("date, count(*)").order("date")
+    assert found.fetchall() == [(each, RECORDS // 2) for each in days]
+    lazy = polars.scan_delta(path).filter(polars.col("offset") >= 90)
+    assert lazy.collect().height == 10 * PARTITIONS
+    filtered = table.to_pyarrow_table(filters=[("date", "=", days[0]), ("partition", "=", 1)])
+    assert filtered.num_rows == EACH // 2
+    actions = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert {(each["num_records"], each["null_count.offset"]) for each in actions} == {(50, 0)}
+    low = datetime.fromtimestamp(NOON_MS / 1000, timezone.utc)
+    assert min(each["min.timestamp"] for each in actions) == low
+
+
+def test_delta_table_by_hour_has_the_hour(cluster: MockCluster, delta: DeltaTables) -> None:
+    target = delta.target(partition_by=("topic", "day", "hour"))
+    new_run(target, cluster).commit(frame(0, EACH), 0)
+    table = DeltaTable(delta.table)
+    assert table.metadata().partition_columns == ["topic", "date", "hour"]
+    assert set(delta.read()["hour"].to_pylist()) == {12}
+
+
+def test_delta_transaction_names_the_query_and_old_states_are_deleted(
+    cluster: MockCluster, delta: DeltaTables
+) -> None:
+    run = new_run(delta.target(), cluster)
+    for batch in range(5):
+        run.commit(frame(20 * batch, 20 * batch + 20), batch)
+    table = DeltaTable(delta.table)
+    assert table.transaction_version("query") == 4
+    states = list((delta.table / "_kafka_native" / "states").iterdir())
+    assert len(states) == 2
+    [newest] = table.history(1)
+    assert newest["kafka.query"] == "query"
+    assert newest["kafka.ranges"].startswith("orders [0] 80-100, ")
+
+
+def test_delta_keeps_its_facts_when_the_log_is_cleaned_up(
+    cluster: MockCluster, delta: DeltaTables
+) -> None:
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    path = delta.table
+    write_deltalake(path, pa.table({"offset": [5]}), mode="append", schema_mode="merge")
+    table = DeltaTable(path)
+    table.optimize.compact()
+    table.create_checkpoint()
+    for old in (path / "_delta_log").glob("*.json"):
+        if int(old.stem) < table.version():
+            old.unlink()
+    again = new_run(delta.target(), cluster)
+    again.commit(frame(0, EACH), 0)
+    assert again.result.repeated == 1
+
+
+def test_delta_table_that_lost_its_state_is_refused(
+    cluster: MockCluster, delta: DeltaTables
+) -> None:
+    new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+    [state] = (delta.table / "_kafka_native" / "states").iterdir()
+    assert json.loads(state.read_text())["batches"] == {"query": 0}
+    state.unlink()
+    with pytest.raises(PipelineError, match="has lost the file"):
+        new_run(delta.target(), cluster).commit(frame(0, EACH), 0)
+
+
+@pytest.mark.parametrize(
+    ("columns", "error"),
+    [
+        ({"x": [1]}, "has no column 'topic'"),
+        ({"topic": ["a"], "partition": [1], "offset": [1]}, "column 'partition' of the table"),
+    ],
+)
+def test_delta_table_of_another_program_is_checked(
+    delta: DeltaTables, columns: dict[str, Any], error: str
+) -> None:
+    write_deltalake(delta.table, pa.table(columns))
+    with pytest.raises(PipelineError, match=error):
+        delta.target().prepare()
+
+
+def test_delta_table_with_foreign_partitions_is_refused(delta: DeltaTables) -> None:
+    rows = pa.table({"topic": ["a"], "partition": pa.array([1], pa.int32()), "offset": [1]})
+    write_deltalake(delta.table, rows, partition_by=["partition"])
+    with pytest.raises(PipelineError, match="is partitioned by partition, and archive"):
+        delta.target().prepare()
+
+
+def test_delta_target_needs_deltalake(
+    monkeypatch: pytest.MonkeyPatch, hide: Callable[[str], None], tmp_path: Path
+) -> None:
+    hide("deltalake")
+    with pytest.raises(ImportError, match=r"pip install 'kafka-native\[delta\]'"):
+        DeltaTarget(tmp_path)
+
+
+@pytest.fixture
+def hide(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Return a function that makes a package look as if it isn't installed."""
+    return lambda name: monkeypatch.setitem(__import__("sys").modules, name, None)
+
+
+def test_tasks_get_no_credentials(tmp_path: Path) -> None:
+    target = DeltaTarget(tmp_path / "t", storage_options={"secret": "hush-hush"})
+    target.prepare()
+    assert b"hush-hush" not in pickle.dumps(target)
+    options = {**IcebergTables(tmp_path).options, "secret": "hush-hush"}
+    other = IcebergTarget("local", "ns.orders", catalog_options=options)
+    other.prepare()
+    assert b"hush-hush" not in pickle.dumps(other)
+
+
+# --- Iceberg ---
+
+
+def test_iceberg_table_is_read_by_others(cluster: MockCluster, iceberg: IcebergTables) -> None:
+    new_run(iceberg.target(), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    found = table.scan(row_filter="partition = 1 and offset >= 90").to_arrow()
+    assert offsets(found) == Counter(("orders", 1, each) for each in range(90, EACH))
+    assert offsets(table.scan().to_arrow()) == wanted()
+    # one of two days: the partitions are hidden behind the timestamp
+    day = "timestamp < '2024-10-05T00:00:00+00:00'"
+    assert len(list(table.scan(row_filter=day).plan_files())) == PARTITIONS
+    assert table.scan(row_filter=day).count() == RECORDS // 2
+    lazy = polars.scan_iceberg(table).filter(polars.col("offset") >= 90)
+    assert lazy.collect().height == 10 * PARTITIONS
+    connection = table.scan().to_duckdb("orders")
+    query = 'select topic, count(*), max("offset") from orders group by topic'
+    assert connection.execute(query).fetchall() == [("orders", RECORDS, EACH - 1)]
+
+
+def test_iceberg_files_have_statistics_and_ids(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    new_run(iceberg.target(partition_by=["hour"]), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    assert [str(each.transform) for each in table.spec().fields] == ["hour"]
+    rows = table.inspect.files().to_pylist()
+    assert {each["record_count"] for each in rows} == {EACH // 2}
+    for row in rows:
+        metrics = row["readable_metrics"]
+        assert metrics["offset"]["lower_bound"] in (0, 1)
+        assert metrics["offset"]["upper_bound"] in (EACH - 2, EACH - 1)
+        assert metrics["timestamp"]["lower_bound"].hour == 12
+        assert metrics["offset"]["null_value_count"] == 0
+        assert row["file_size_in_bytes"] == Path(row["file_path"][len("file://") :]).stat().st_size
+    schema = pq.read_schema(next(iter(iceberg.listed())))
+    for name in schema.names:
+        ids = int(schema.field(name).metadata[b"PARQUET:field_id"])
+        assert ids == table.schema().find_field(name).field_id
+
+
+def test_iceberg_snapshot_names_the_batch(cluster: MockCluster, iceberg: IcebergTables) -> None:
+    run = new_run(iceberg.target(), cluster)
+    run.commit(frame(0, 40), 0)
+    run.commit(frame(40, EACH), 1)
+    found = iceberg.open().current_snapshot()
+    assert found is not None
+    assert found.summary is not None
+    assert found.summary["kafka_native.query"] == "query"
+    assert found.summary["kafka_native.batch"] == "1"
+    assert json.loads(str(found.summary["kafka_native.ends"])) == {
+        "orders": {str(each): EACH for each in range(PARTITIONS)}
+    }
+
+
+def test_iceberg_keeps_its_facts_when_snapshots_expire(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    new_run(iceberg.target(partition_by=()), cluster).commit(frame(0, EACH), 0)
+    table = iceberg.open()
+    table.append(table.scan().to_arrow().slice(0, 1))
+    mine = table.snapshots()[0].snapshot_id
+    table.maintenance.expire_snapshots().by_id(mine).commit()
+    assert [each.snapshot_id for each in iceberg.open().snapshots()] != [mine]
+    again = new_run(iceberg.target(), cluster)
+    again.commit(frame(0, EACH), 0)
+    assert again.result.repeated == 1
+
+
+def test_iceberg_table_with_other_partitions_is_refused(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    run = new_run(iceberg.target(), cluster)
+    with iceberg.open().update_spec() as spec:
+        spec.add_field("partition", "identity", "partition")
+    with pytest.raises(PipelineError, match="has other partitions since this run began"):
+        run.commit(frame(0, EACH), 0)
+    with pytest.raises(PipelineError, match="is partitioned by partition, identity, and archive"):
+        iceberg.target().prepare()
+
+
+def test_iceberg_table_of_another_program_is_checked(iceberg: IcebergTables) -> None:
+    catalog = load_catalog("local", **iceberg.options)
+    catalog.create_namespace("ns")
+    catalog.create_table("ns.orders", pa.schema([("x", pa.int64())]))
+    with pytest.raises(PipelineError, match="has no column 'topic'"):
+        iceberg.target().prepare()
+
+
+def test_catalog_that_is_unknown_is_an_error(tmp_path: Path) -> None:
+    target = IcebergTarget("nosuch", "ns.orders", catalog_options={"type": "sql"})
+    with pytest.raises(PipelineError, match=r"the table nosuch/ns\.orders: "):
+        target.prepare()
+    with pytest.raises(PipelineError, match="say where Spark shall keep its checkpoint"):
+        target.default_checkpoint()
+
+
+def test_iceberg_target_needs_pyiceberg(hide: Callable[[str], None]) -> None:
+    hide("pyiceberg")
+    with pytest.raises(ImportError, match=r"pip install 'kafka-native\[iceberg\]'"):
+        IcebergTarget("local", "ns.orders")
