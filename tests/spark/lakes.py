@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.lake_schemas import COLUMNS, SCHEMA
 from kafka_native.spark.pipelines.manifests import LOG, LakeFile
-from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings, RangeWriter
+from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter
 
 DAY_MS = 86_400_000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2

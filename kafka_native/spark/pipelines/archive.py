@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.lake import Key, Lake
+from kafka_native.spark.pipelines.lake_schemas import COLUMNS
 from kafka_native.spark.pipelines.manifests import (
     LOG,
     LakeFile,
@@ -21,7 +22,7 @@ from kafka_native.spark.pipelines.manifests import (
     Skipped,
     staging_of,
 )
-from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings, RangeWriter
+from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     SessionOpener,

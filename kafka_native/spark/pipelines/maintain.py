@@ -22,6 +22,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.manifests import (
     LOG,
     NO_DATE,
@@ -29,7 +30,7 @@ from kafka_native.spark.pipelines.manifests import (
     partition_folder,
     staging_of,
 )
-from kafka_native.spark.pipelines.parquet import SCHEMA, DayWriter, ParquetSettings
+from kafka_native.spark.pipelines.parquet import DayWriter, ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 __all__ = ["MaintainResult", "Merge", "maintain", "plan_merges"]
