@@ -14,7 +14,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.pipelines.lake import Lake
-from kafka_native.spark.pipelines.lake_schemas import NAMES, SCHEMA
+from kafka_native.spark.pipelines.lake_schemas import NAMES, SCHEMA, schema_id
 from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 
@@ -246,6 +246,7 @@ class DayWriter:
             self._records,
             self._bytes,
             self._row_groups,
+            schema_id(self._schema),
             self._staged,
         )
 
