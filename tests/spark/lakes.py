@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.lake_schemas import COLUMNS, SCHEMA
 from kafka_native.spark.pipelines.manifests import LOG, LakeFile
-from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings, RangeWriter
+from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter
 
 DAY_MS = 86_400_000
 NOON_MS = 20_000 * DAY_MS + DAY_MS // 2
@@ -41,13 +42,19 @@ def records(
 
 
 def stage(
-    lake: Lake, *batches: pa.RecordBatch, query: str = "q", batch: int = 0, **settings: int
+    lake: Lake,
+    *batches: pa.RecordBatch,
+    query: str = "q",
+    batch: int = 0,
+    topic: str = "orders",
+    schema: pa.Schema = SCHEMA,
+    **settings: int,
 ) -> list[LakeFile]:
     """Stage a batch, as a task does."""
     folder = f"{LOG}/staging/{query}/{batch}/attempt"
     partition = batches[0].column(0)[0].as_py()
     writer = RangeWriter(
-        lake, folder, f"{query}-{batch}", "orders", partition, ParquetSettings(**settings)
+        lake, folder, f"{query}-{batch}", topic, partition, ParquetSettings(**settings), schema
     )
     for each in batches:
         writer.write(each)

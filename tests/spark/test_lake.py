@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_native.spark.pipelines.lake import Gap, Lake
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.manifests import LOG, NO_DATE, Range, Skipped
-from kafka_native.spark.pipelines.parquet import SCHEMA, ParquetSettings, by_date
+from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter, by_date
 from kafka_native.spark.pipelines.session import PipelineError
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 
@@ -62,6 +63,32 @@ def test_staged_files_are_invisible_to_readers(lake: Lake) -> None:
     assert not list(Path(lake.root).glob("**/*.parquet"))
     with pytest.raises(PipelineError, match="no published files"):
         lake.dataset()
+
+
+def test_files_have_the_columns_that_their_writer_gets(lake: Lake) -> None:
+    tags = pa.map_(pa.string(), pa.int32())
+    value = pa.struct([("id", pa.int64()), ("tags", pa.list_(tags)), ("at", pa.timestamp("us"))])
+    schema = SCHEMA.set(SCHEMA.get_field_index("value"), pa.field("value", value))
+    rows = [{"id": number, "tags": [[("a", number)], None]} for number in range(10)]
+    given = records(range(10))
+    columns = dict(zip(given.schema.names, given.columns, strict=True))
+    columns |= {"value": pa.array(rows, value)}
+    writer = RangeWriter(
+        lake, f"{LOG}/staging/q/0/a", "q-0", "orders", 0, ParquetSettings(), schema
+    )
+    writer.write(pa.RecordBatch.from_pydict(columns))
+    [file] = writer.close()
+    found = pq.ParquetFile(lake.full(file.staged))
+    assert found.schema_arrow.equals(schema)
+    assert found.read()["value"].to_pylist() == pa.array(rows, value).to_pylist()
+    group = found.metadata.row_group(0)
+    leaves = {
+        column.path_in_schema: column for column in map(group.column, range(group.num_columns))
+    }
+    assert leaves["value.id"].statistics.max == 9
+    assert "RLE_DICTIONARY" in leaves["value.tags.list.element.key_value.key"].encodings
+    with pytest.raises(PipelineError, match="the source gave the columns"):
+        writer.write(pa.RecordBatch.from_pydict({"offset": [1]}))
 
 
 def test_batch_is_published_once(lake: Lake) -> None:

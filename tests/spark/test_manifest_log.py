@@ -258,5 +258,5 @@ def test_lake_of_the_layout_before_is_read_and_renewed(lake: Lake) -> None:
     lake.write("_kafka_native/lake.json", {"layout": 1, "made_by": "kafka_native"})
     again = Lake(lake.root)
     again.prepare()
-    assert again.content("_kafka_native/lake.json")["layout"] == 2
+    assert again.content("_kafka_native/lake.json")["layout"] == 3
     assert [each.batch for each in again.manifests()] == [0, 1, 2]

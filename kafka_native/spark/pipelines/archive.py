@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
 from kafka_native.spark.pipelines.lake import Lake
+from kafka_native.spark.pipelines.lake_schemas import COLUMNS
 from kafka_native.spark.pipelines.manifests import Manifest, Range, Skipped
-from kafka_native.spark.pipelines.parquet import COLUMNS, ParquetSettings
+from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import (
     PipelineError,
     SessionOpener,

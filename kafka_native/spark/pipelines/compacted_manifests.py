@@ -50,11 +50,12 @@ SCHEMA: Final = pa.schema(
         ("records", pa.int64()),
         ("bytes", pa.int64()),
         ("row_groups", pa.int32()),
+        ("schema", pa.string()),
     ]
 )
 """The columns of a file. ``kind`` says what a row is:
 
-- ``batch``: a manifest.
+- ``batch``: a manifest. ``records`` are the left-out ones, which are in none of the files.
 - ``range``: offsets from ``start`` to ``end``, exclusive.
 - ``file``: ``start`` and ``end`` are its first and last offset, ``text`` is its path.
 - ``skipped``: skipped offsets, ``text`` is the reason.
@@ -64,7 +65,7 @@ SCHEMA: Final = pa.schema(
 
 _FILE_COLUMNS: Final = (
     *("topic", "partition", "start", "end", "date", "text"),
-    *("records", "bytes", "row_groups"),
+    *("records", "bytes", "row_groups", "schema"),
 )
 """The columns of a ``file``, in the order of `LakeFile`."""
 
@@ -99,6 +100,8 @@ class Summary:
     """The offset after the last one, by topic and partition."""
     topic_ids: dict[str, tuple[int, str]]
     """The last known id of each topic, after the time of its batch."""
+    schemas: dict[str, set[str]]
+    """The names of the columns of each topic's files. Replaced files count, too."""
 
     def __contains__(self, batch: tuple[str, int]) -> bool:
         """Whether the file has the manifest of a batch."""
@@ -138,6 +141,7 @@ class Summary:
             {query: _intervals(found) for query, found in numbers.items()},
             {(row["topic"], row["partition"]): row["end_max"] for row in ends.to_pylist()},
             {row["topic"]: (row["published_ms"], row["text"]) for row in topics},
+            _schemas(_of_kind(table, "file")),
         )
 
     def pack(self) -> bytes:
@@ -148,6 +152,7 @@ class Summary:
                 "batches": self.batches,
                 "ends": [[*key, end] for key, end in self.ends.items()],
                 "topic_ids": self.topic_ids,
+                "schemas": {topic: sorted(names) for topic, names in self.schemas.items()},
             }
         ).encode()
 
@@ -155,6 +160,8 @@ class Summary:
     def unpack(cls, data: bytes) -> Summary:
         """Parse `pack()`'s result. Raises ``ValueError``, ``TypeError`` or ``KeyError``."""
         content = json.loads(data)
+        topics = {topic for topic, _, _ in content["ends"]}
+        schemas = content.get("schemas", {topic: [""] for topic in topics})  # before layout 3
         return cls(
             int(content["level"]),
             {
@@ -163,6 +170,7 @@ class Summary:
             },
             {(str(topic), int(number)): int(end) for topic, number, end in content["ends"]},
             {str(topic): (int(ms), str(id_)) for topic, (ms, id_) in content["topic_ids"].items()},
+            {str(topic): {str(each) for each in names} for topic, names in schemas.items()},
         )
 
 
@@ -201,6 +209,8 @@ def read_rows(file: Any, name: str, filters: pc.Expression | None = None) -> pa.
     """
     try:
         found = pq.read_table(file, filters=filters)
+        if "schema" not in found.column_names:  # before layout 3
+            found = found.append_column("schema", pa.array([""] * found.num_rows, pa.string()))
         return found.replace_schema_metadata(None).cast(SCHEMA)
     except (TypeError, ValueError) as error:
         raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error
@@ -301,7 +311,7 @@ def _rows(manifest: Manifest) -> list[Row]:
         "batch": manifest.batch,
         "published_ms": manifest.published_ms,
     }
-    rows: list[Row] = [{**head, "kind": "batch"}]
+    rows: list[Row] = [{**head, "kind": "batch", "records": manifest.left_out}]
     rows += [{**head, "kind": "range", **vars(each)} for each in manifest.ranges]
     rows += [
         {
@@ -341,11 +351,20 @@ def _manifest(query: str, batch: int, published_ms: int, rows: list[Row]) -> Man
         tuple(Skipped(*offsets(row), row["text"]) for row in of("skipped")),
         {row["topic"]: row["text"] for row in of("topic")},
         tuple(row["text"] for row in of("replaced")),
+        sum(row["records"] or 0 for row in of("batch")),
     )
 
 
 def _of_kind(table: pa.Table, kind: str) -> pa.Table:
     return table.filter(pc.equal(table["kind"], kind))
+
+
+def _schemas(files: pa.Table) -> dict[str, set[str]]:
+    """The names of the columns of each topic's files."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for row in files.group_by(["topic", "schema"]).aggregate([]).to_pylist():
+        found[row["topic"]].add(row["schema"])
+    return dict(found)
 
 
 def _intervals(numbers: list[int]) -> Intervals:

@@ -7,6 +7,7 @@ Below the lake's folder::
     _kafka_native/staging/QUERY/BATCH/ATTEMPT/...  files of running or failed tasks
     _kafka_native/intents/QUERY-BATCH.json         a decided batch whose files are being moved
     _kafka_native/manifests/QUERY-BATCH.json       a published batch
+    _kafka_native/schemas/ID.json                  the columns of files with decoded values
     _kafka_native/compacted/LEVEL-ID.parquet       many published batches, see manifest_log.py
 
 Each attempt of a task writes to its own folder below ``staging``. The driver publishes a batch in
@@ -19,7 +20,7 @@ attempt replaces.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -29,6 +30,14 @@ import pyarrow as pa
 
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.pipelines.lake_schemas import (
+    SCHEMA,
+    packed,
+    refused_changes,
+    schema_id,
+    unpacked,
+    widest,
+)
 from kafka_native.spark.pipelines.manifest_log import ManifestLog
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -39,6 +48,7 @@ from kafka_native.spark.pipelines.manifests import (
     check_file,
     manifest_name,
     manifest_of,
+    schema_path,
     staging_of,
 )
 from kafka_native.spark.pipelines.parquet import ParquetSettings, RangeWriter
@@ -49,9 +59,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Gap", "Lake"]
 
-LAYOUT: Final = 2
-LAYOUTS: Final = (1, 2)
-"""The layouts that can be read. 1 has no compacted manifests."""
+LAYOUT: Final = 3
+LAYOUTS: Final = (1, 2, 3)
+"""The layouts that can be read. 1 has no compacted manifests, 2 has no decoded columns."""
 COMPACT_FROM: Final = 1_000
 """So many manifests are compacted. To read them takes a tenth of a second on a local disk."""
 
@@ -126,21 +136,23 @@ class Lake(Folder, ArchiveTarget):
     ) -> pyarrow.dataset.Dataset:
         """The published records as a pyarrow dataset. ``topic`` and ``date`` are columns.
 
-        :raises PipelineError: The lake has no such files.
+        Columns and fields that a file lacks are null.
+
+        :raises PipelineError: The lake has no such files, or topics have different columns.
         """
         from pyarrow import dataset  # it imports pandas, which no task needs
 
         files = self.files(topics, dates)
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
-        partitioning = dataset.partitioning(
-            pa.schema([("topic", pa.string()), ("date", pa.date32())]), flavor="hive"
-        )
+        folders = pa.schema([("topic", pa.string()), ("date", pa.date32())])
+        columns = widest(self.schema_of(name) for name in {each.schema for each in files})
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
             format="parquet",
-            partitioning=partitioning,
+            schema=pa.schema([*columns, *folders]),
+            partitioning=dataset.partitioning(folders, flavor="hive"),
             partition_base_dir=self.root,
         )
 
@@ -151,6 +163,20 @@ class Lake(Folder, ArchiveTarget):
     def topic_ids(self) -> dict[str, str]:
         """The known ids of the archived topics."""
         return self._log.topic_ids()
+
+    def schemas(self) -> dict[str, list[pa.Schema]]:
+        """The columns of each topic's files. More than one item: columns were added meanwhile."""
+        return {
+            topic: [self.schema_of(name) for name in sorted(names)]
+            for topic, names in self._log.schemas().items()
+        }
+
+    def schema_of(self, name: str) -> pa.Schema:
+        """The columns with a name of `LakeFile.schema`."""
+        if not name:
+            return SCHEMA
+        path = schema_path(name)
+        return unpacked(self.content(path), path)
 
     def gaps(self) -> list[Gap]:
         """The offsets that are missing between published ranges, published twice, or skipped.
@@ -207,6 +233,27 @@ class Lake(Folder, ArchiveTarget):
             self.make(f"{LOG}/{folder}")
         self.recover()
 
+    def keep_schema(self, schema: pa.Schema) -> None:
+        """Store the columns of files, before the first of them is published."""
+        name = schema_id(schema)
+        if name and not self.exists(schema_path(name)):
+            self.make(f"{LOG}/schemas")
+            self.write(schema_path(name), packed(schema))
+
+    def check_schema(self, schema: pa.Schema, topics: Collection[str]) -> None:
+        """Check that files of these topics may have these columns.
+
+        :raises PipelineError: A topic has columns that differ. Only added columns are allowed.
+        """
+        for topic, known in sorted(self.schemas().items()):
+            changes = [text for each in known for text in refused_changes(each, schema)]
+            if changes and topic in topics:
+                raise PipelineError(
+                    f"the files of {topic} in the lake {self.uri} have other columns: "
+                    f"{'; '.join(dict.fromkeys(changes))}. Columns may be added, but not change: "
+                    "keep the schema and the options, or use another folder"
+                )
+
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""
         # In the order in which a batch moves.
@@ -235,6 +282,7 @@ class Lake(Folder, ArchiveTarget):
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
         replaced: Iterable[str] = (),
+        left_out: int = 0,
     ) -> Manifest:
         """Publish the staged files of a batch.
 
@@ -245,13 +293,15 @@ class Lake(Folder, ArchiveTarget):
         :param skipped: The offsets that couldn't be read.
         :param topic_ids: The known ids of the topics.
         :param replaced: The paths of published files that these files replace.
+        :param left_out: The records that don't decode and are in none of the files.
         :raises PipelineError: The batch is published already.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
         read = sorted(each for each in ranges if each.start < each.end)
         done = tuple(read), tuple(sorted(files)), tuple(sorted(skipped))
-        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {}, tuple(replaced))
+        more = topic_ids or {}, tuple(replaced), left_out
+        manifest = Manifest(query, batch, now_ms(), *done, *more)
         for each in manifest.files:
             check_file(each)
         self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.lake import Lake
-from kafka_native.spark.pipelines.manifests import LOG
+from kafka_native.spark.pipelines.manifests import LOG, LakeFile
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["Lane", "Piece", "lanes_of", "read_lane"]
@@ -116,7 +116,10 @@ def lanes_of(
 
 def _lanes_of_lake(lake: Lake, topics: Sequence[str], dates: Sequence[str]) -> list[Lane]:
     pieces: dict[tuple[str, int], list[Piece]] = {}
-    for each in lake.files(topics or None, dates or None):
+    files = lake.files(topics or None, dates or None)
+    for each in {each.schema: each for each in files}.values():
+        _check_bytes(lake, each)
+    for each in files:
         piece = Piece(each.first_offset, each.last_offset, each.path, each.records)
         pieces.setdefault((each.topic, each.partition), []).append(piece)
     columns = tuple(name for name in _COLUMNS if name != "topic")
@@ -124,6 +127,21 @@ def _lanes_of_lake(lake: Lake, topics: Sequence[str], dates: Sequence[str]) -> l
         Lane(topic, number, tuple(sorted(those)), columns)
         for (topic, number), those in sorted(pieces.items())
     ]
+
+
+def _check_bytes(lake: Lake, file: LakeFile) -> None:
+    """Check that a file has the bytes of keys and values.
+
+    :raises PipelineError: They are decoded.
+    """
+    schema = lake.schema_of(file.schema)
+    for name in ("key", "value"):
+        if name not in schema.names or schema.field(name).type != pa.binary():
+            raise PipelineError(
+                f"the lake has each {name} of {file.topic} decoded, and not the bytes that a "
+                "replay needs: archive the topic without formats into another folder, or write a "
+                'frame of the files with format("kafka_native")'
+            )
 
 
 def _lanes_of_files(folder: Folder) -> list[Lane]:

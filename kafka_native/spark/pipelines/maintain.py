@@ -29,7 +29,7 @@ from kafka_native.spark.pipelines.manifests import (
     partition_folder,
     staging_of,
 )
-from kafka_native.spark.pipelines.parquet import SCHEMA, DayWriter, ParquetSettings
+from kafka_native.spark.pipelines.parquet import DayWriter, ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 
 __all__ = ["MaintainResult", "Merge", "maintain", "plan_merges"]
@@ -40,7 +40,7 @@ STAGED_S: Final = 7 * 86_400.0
 
 @dataclass(frozen=True)
 class Merge:
-    """Files of one partition and one date that become one file."""
+    """Files of one partition, one date and the same columns that become one file."""
 
     files: tuple[LakeFile, ...]
     """The files, in the order of their offsets."""
@@ -105,7 +105,9 @@ def _merges_of(files: Iterable[LakeFile], file_bytes: int) -> Iterator[Merge]:
     group: list[LakeFile] = []
     for file in files:
         small = file.bytes < file_bytes / 2
-        follows = not group or file.first_offset > group[-1].last_offset
+        follows = not group or (
+            file.first_offset > group[-1].last_offset and file.schema == group[-1].schema
+        )
         full = sum(each.bytes for each in group) + file.bytes > file_bytes
         if group and (not small or not follows or full):
             if len(group) > 1:
@@ -166,12 +168,13 @@ def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, numb
     first = merge.files[0]
     folder = partition_folder(first.topic, first.date)
     tag = f"{query}-{number}"
-    writer = DayWriter(lake, f"{staging_of(query)}/{number}/0", folder, tag, settings)
+    schema = lake.schema_of(first.schema)
+    writer = DayWriter(lake, f"{staging_of(query)}/{number}/0", folder, tag, settings, schema)
     try:
         for file in merge.files:
             with lake.fs.open_input_file(lake.full(file.path)) as source:
                 parquet = pq.ParquetFile(source)
-                if not parquet.schema_arrow.equals(SCHEMA):
+                if not parquet.schema_arrow.equals(schema):
                     writer.abort()
                     return False
                 for group in range(parquet.num_row_groups):

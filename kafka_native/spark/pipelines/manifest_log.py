@@ -159,6 +159,18 @@ class ManifestLog:
         found.sort(key=lambda each: each[1][0])
         return {topic: id_ for topic, (_, id_) in found}
 
+    def schemas(self) -> dict[str, set[str]]:
+        """The names of the columns of each topic's files. Replaced files count, too."""
+        singles, summaries = self._repeated(self._look)
+        found: dict[str, set[str]] = defaultdict(set)
+        for summary in summaries.values():
+            for topic, names in summary.schemas.items():
+                found[topic] |= names
+        for manifest in singles.values():
+            for each in manifest.files:
+                found[each.topic].add(each.schema)
+        return dict(found)
+
     def __contains__(self, batch: tuple[str, int]) -> bool:
         """Whether a batch is published."""
         if self._folder.exists(f"{MANIFESTS}/{manifest_name(*batch)}"):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from kafka_native.spark.folder import checked_topic, loaded
 from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["LakeFile", "Manifest", "Range", "Skipped"]
+__all__ = ["LakeFile", "Manifest", "Range", "Skipped", "schema_path"]
 
 LOG: Final = "_kafka_native"
 NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
@@ -18,6 +18,7 @@ NO_DATE: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 _QUERY: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_SCHEMA_ID: Final = re.compile(r"|[0-9a-f]{16}")
 _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|" + NO_DATE)
 
 
@@ -40,6 +41,8 @@ class LakeFile:
     records: int
     bytes: int
     row_groups: int = 0
+    schema: str = field(default="", compare=False)
+    """The name of the columns, for `Lake.schema_of`; empty: keys and values aren't decoded."""
     staged: str = field(default="", compare=False)
     """The path in staging, below the lake's folder; empty if it isn't known any more."""
 
@@ -81,6 +84,8 @@ class Manifest:
     """The ids of the topics, if brokers send them. A recreated topic has another id."""
     replaced: tuple[str, ...] = ()
     """The paths of files that this batch's files replace: `maintain` has merged them."""
+    left_out: int = 0
+    """Records that don't decode and are in none of the files (``DROPMALFORMED``, dead letters)."""
 
     @property
     def key(self) -> Batch:
@@ -154,6 +159,17 @@ def check_file(file: LakeFile) -> None:
         raise PipelineError(
             f"file {file.path!r}, staged as {file.staged!r}, isn't where files of the lake are"
         )
+    schema_path(file.schema)
+
+
+def schema_path(schema: str) -> str:
+    """The path of a file with columns, below the lake's folder.
+
+    :raises PipelineError: The name leads elsewhere.
+    """
+    if not _SCHEMA_ID.fullmatch(schema):
+        raise PipelineError(f"schema {schema!r} isn't the name of columns")
+    return f"{LOG}/schemas/{schema}.json"
 
 
 # --- manifests as JSON ---
@@ -175,6 +191,7 @@ def manifest_of(data: bytes, name: str) -> Manifest:
             tuple(Skipped(**each) for each in content.get("skipped", ())),
             dict(content.get("topic_ids", {})),
             tuple(str(path) for path in content.get("replaced", ())),
+            int(content.get("left_out", 0)),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise PipelineError(f"{name} is damaged: {type(error).__name__} {error}") from error

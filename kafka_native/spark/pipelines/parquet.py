@@ -13,29 +13,19 @@ import pyarrow.compute as pc
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.column_types import HEADERS
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.pipelines.lake_schemas import NAMES, SCHEMA, schema_id
 from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["COLUMNS", "SCHEMA", "ParquetSettings", "RangeWriter"]
+__all__ = ["ParquetSettings", "RangeWriter"]
 
-COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
-"""The source's columns in a lake, in the order of `SCHEMA`. The folder's name has the topic."""
-
-SCHEMA: Final = pa.schema(
-    [
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("timestamp", pa.timestamp("us", tz="UTC")),
-        ("timestamp_type", pa.int32()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS),
-    ]
+_DELTAS: Final = ("offset", "timestamp")
+"""The columns that store differences."""
+_NO_STATISTICS: Final = (
+    *("timestamp_type", "key", "value"),
+    *("headers.list.element.key", "headers.list.element.value"),
 )
-"""The columns of a lake's files."""
-
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "gzip", "none")
 _DAY_US: Final = 86_400_000_000
 _EPOCH: Final = datetime.date(1970, 1, 1)
@@ -74,25 +64,20 @@ class ParquetSettings:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: write at least 1")
 
-    def writer_options(self) -> dict[str, Any]:
-        """The arguments for ``pyarrow.parquet.ParquetWriter``."""
+    def writer_options(self, schema: pa.Schema) -> dict[str, Any]:
+        """The arguments for ``pyarrow.parquet.ParquetWriter`` of a file with these columns."""
+        leaves = [path for each in schema for path in _leaves(each.type, each.name)]
         options: dict[str, Any] = {
             "compression": self.compression,
             "compression_level": self.level,
             # Offsets and timestamps grow in small steps. Keys and values often repeat. If they
             # don't, pyarrow drops the dictionary within its first megabyte.
             "use_dictionary": [
-                "partition",
-                "timestamp_type",
-                "key",
-                "value",
-                "headers.list.element.key",
+                each for each in leaves if each not in (*_DELTAS, "headers.list.element.value")
             ],
-            "column_encoding": {
-                "offset": "DELTA_BINARY_PACKED",
-                "timestamp": "DELTA_BINARY_PACKED",
-            },
-            "write_statistics": ["partition", "offset", "timestamp"],
+            "column_encoding": dict.fromkeys(_DELTAS, "DELTA_BINARY_PACKED"),
+            # Readers skip row groups by them. The bounds of raw keys and values are of no use.
+            "write_statistics": [each for each in leaves if each not in _NO_STATISTICS],
         }
         if self.level is None or self.compression not in ("zstd", "gzip"):
             del options["compression_level"]
@@ -108,6 +93,7 @@ class RangeWriter:
     :param topic: The records' topic.
     :param partition: The records' partition.
     :param settings: The settings of the files.
+    :param schema: The columns of the files. They begin with partition, offset and timestamp.
     """
 
     def __init__(
@@ -118,6 +104,7 @@ class RangeWriter:
         topic: str,
         partition: int,
         settings: ParquetSettings,
+        schema: pa.Schema = SCHEMA,
     ) -> None:
         """Open nothing yet."""
         self._lake = lake
@@ -126,12 +113,13 @@ class RangeWriter:
         self._topic = topic
         self._partition = partition
         self._settings = settings
+        self._schema = schema
         self._days: dict[str, DayWriter] = {}  # the least recently used one first
         self._files: list[LakeFile] = []
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch with `COLUMNS`, in the order of offsets."""
-        found = _as_lake_columns(batch)
+        """Add a batch with the source's names of the columns, in the order of offsets."""
+        found = _as_lake_columns(batch, self._schema)
         for date, part in by_date(found):
             day = self._days.pop(date, None) or self._open(date)
             self._days[date] = day
@@ -160,7 +148,7 @@ class RangeWriter:
         while len(self._days) >= _DAYS_MAX:
             self._end(next(iter(self._days)))
         folder = partition_folder(self._topic, date)
-        return DayWriter(self._lake, self._staging, folder, self._tag, self._settings)
+        return DayWriter(self._lake, self._staging, folder, self._tag, self._settings, self._schema)
 
     def _end(self, date: str) -> None:
         day = self._days.pop(date)
@@ -171,13 +159,20 @@ class DayWriter:
     """An open file in staging, with records of one partition and one date."""
 
     def __init__(
-        self, lake: Folder, staging: str, folder: str, tag: str, settings: ParquetSettings
+        self,
+        lake: Folder,
+        staging: str,
+        folder: str,
+        tag: str,
+        settings: ParquetSettings,
+        schema: pa.Schema = SCHEMA,
     ) -> None:
         self._lake = lake
         self._staging = staging
         self._folder = folder
         self._tag = tag
         self._settings = settings
+        self._schema = schema
         self._pending: list[pa.RecordBatch] = []
         self._pending_rows = 0
         self.pending_bytes = 0
@@ -215,7 +210,7 @@ class DayWriter:
         """Write the pending records as a row group."""
         if not self._pending:
             return
-        table = pa.Table.from_batches(self._pending, SCHEMA)
+        table = pa.Table.from_batches(self._pending, self._schema)
         if self._writer is None:
             name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
             self._path = f"{self._folder}/{name}"
@@ -224,7 +219,8 @@ class DayWriter:
                 f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True
             )
             self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
-            self._writer = pq.ParquetWriter(self._sink, SCHEMA, **self._settings.writer_options())
+            options = self._settings.writer_options(self._schema)
+            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
         self._writer.write_table(table, row_group_size=table.num_rows)
         self._records += table.num_rows
         self._row_groups += 1
@@ -250,6 +246,7 @@ class DayWriter:
             self._records,
             self._bytes,
             self._row_groups,
+            schema_id(self._schema),
             self._staged,
         )
 
@@ -291,13 +288,26 @@ def date_of(day: int) -> str:
         return NO_DATE
 
 
-def _as_lake_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
-    if batch.schema.names != list(COLUMNS):
-        raise PipelineError(
-            f"the source gave the columns {batch.schema.names}, not {list(COLUMNS)}"
-        )
+def _as_lake_columns(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    names = [NAMES.get(name, name) for name in batch.schema.names]
+    if names != schema.names:
+        raise PipelineError(f"the source gave the columns {names}, not {schema.names}")
     columns = [
         column if column.type == field.type else column.cast(field.type)
-        for column, field in zip(batch.columns, SCHEMA, strict=True)
+        for column, field in zip(batch.columns, schema, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _leaves(kind: pa.DataType, path: str) -> Iterator[str]:
+    """The paths of a column's leaves in a Parquet file."""
+    if pa.types.is_struct(kind):
+        for each in kind:
+            yield from _leaves(each.type, f"{path}.{each.name}")
+    elif pa.types.is_map(kind):
+        yield from _leaves(kind.key_type, f"{path}.key_value.key")
+        yield from _leaves(kind.item_type, f"{path}.key_value.value")
+    elif pa.types.is_list(kind):
+        yield from _leaves(kind.value_type, f"{path}.list.element")
+    else:
+        yield path

@@ -21,8 +21,9 @@ import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
-from kafka_native.spark.pipelines.parquet import SCHEMA, ParquetSettings
+from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 from kafka_native.spark.pipelines.table_writer import (
     TableFile,

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.pipelines.lake_schemas import COLUMNS, SCHEMA
 from kafka_native.spark.pipelines.manifests import LakeFile, checked_query
-from kafka_native.spark.pipelines.parquet import COLUMNS, SCHEMA, ParquetSettings
+from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["TableFile", "TableLayout", "TableWriter"]
@@ -191,11 +192,7 @@ class OpenFile:
             self._path = f"{self._below}/part-{partition:05d}-{self._first:019d}.parquet"
             self._folder.make(self._below)
             self._sink = self._folder.fs.open_output_stream(self._folder.full(self._path))
-            options = self._settings.writer_options()
-            options["use_dictionary"] = [
-                *options["use_dictionary"],
-                *(["topic"] if "topic" in self._schema.names else []),
-            ]
+            options = self._settings.writer_options(self._schema)
             self._writer = pq.ParquetWriter(
                 self._sink, self._schema, metadata_collector=self._metadata, **options
             )
