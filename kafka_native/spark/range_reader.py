@@ -86,6 +86,8 @@ They aren't Arrow scalars: making one imports pandas, which costs each process 0
 
 OnSkip = Callable[[int, int, str], object]
 """Called for skipped offsets: the first one, the one after the last, and the reason."""
+OnLeftOut = Callable[[int], object]
+"""Called at a range's end with the number of records that don't decode and aren't in the result."""
 
 
 def _release(consumer: Consumer) -> bool:
@@ -145,6 +147,7 @@ def read_range(
     range_: OffsetRange,
     columns: Sequence[str] | None = None,
     on_skip: OnSkip = lambda start, end, reason: None,
+    on_left_out: OnLeftOut = lambda count: None,
 ) -> Iterator[pa.RecordBatch]:
     """Read the records of one range in order, as Arrow batches.
 
@@ -157,6 +160,7 @@ def read_range(
     :param columns: Names of `COLUMNS`, none of them decoded; None: the options' columns.
     :param on_skip: Called for offsets that can't be read and are skipped
         (``failOnDataLoss=false``).
+    :param on_left_out: Called once at the end, see `OnLeftOut`.
     :raises DataLossError: Records of the range are deleted (``failOnDataLoss=true``).
     :raises DeadLetterError: The dead letters can't be stored.
     :raises TimeoutError: No record arrived within ``kafkaConsumer.pollTimeoutMs``.
@@ -176,6 +180,7 @@ def read_range(
                 yield from _with_dead_letters(reader, options.dead_letters, range_)
             else:
                 yield from reader
+            on_left_out(reader.left_out)
         except GeneratorExit:
             return  # Spark needs no more rows, for example with LIMIT: keep the consumer
 
@@ -456,6 +461,8 @@ class _RowReader(_PositionReader[ArrowBatch]):
         }
         self._rows_max = options.batch_rows or BATCH_ROWS
         self._rows = min(_FIRST_ROWS, self._rows_max)
+        self.left_out = 0
+        """The number of records that aren't in the result, at its end."""
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         started = time.monotonic()
@@ -470,7 +477,8 @@ class _RowReader(_PositionReader[ArrowBatch]):
                 rows += found.num_rows
                 size += found.nbytes
                 yield found
-        self._report(rows, size, records - rows, time.monotonic() - started)
+        self.left_out = records - rows
+        self._report(rows, size, self.left_out, time.monotonic() - started)
 
     def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
         attempt, batch_id = attempt_and_batch()

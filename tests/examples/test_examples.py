@@ -340,6 +340,14 @@ OUTPUT = {
         "next offset: 120",
         "columns: topic, partition, offset, timestamp,",
     ],
+    "spark_typed_archive.py": [
+        "archived: 3, dead letters: 1",
+        "archived: 3, dead letters: 0",
+        "value moves from the reader's schema id 1",
+        "added room string",
+        "sensor a: 21.0 degrees, 2 with a room",
+        "fields: ['sensor', 'degrees', 'room']",
+    ],
     "spark_write.py": [
         "frame: 1000 rows written",
         "stream, first run: 300 rows in 3 micro-batches",

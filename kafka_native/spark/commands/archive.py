@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
+from kafka_native.spark.commands.typed import has_format, separated, typed_options
 from kafka_native.spark.pipelines.archive import (
     ArchiveResult,
     Overlap,
@@ -82,6 +83,7 @@ from kafka_native.spark.pipelines.tables import table_target
     show_default=True,
     help="What to do when Kafka has deleted records before they were read.",
 )
+@typed_options
 @click.option(
     "--compression",
     type=click.Choice(COMPRESSIONS),
@@ -141,13 +143,16 @@ def command(
     dry_run: bool,
     master: str,
     conf: dict[str, str],
+    typed: dict[str, str],
 ) -> None:
     """Copy topics into a lake of Parquet files, or into a table, each record exactly once.
 
     The files of a lake are at LAKE/topic=NAME/date=YYYY-MM-DD. Manifests next to them list the
     files of the lake. After an end or a crash, run the same command again: it continues.
+
+    With --value-format or --key-format the files have typed columns in place of bytes.
     """
-    options = {
+    options: dict[str, Any] = {
         "maxOffsetsPerTrigger": max_records_per_batch,
         "minPartitions": min_tasks,
         "maxRecordsPerPartition": max_records_per_task,
@@ -163,7 +168,8 @@ def command(
         "session": partial(common.spark_session, "kafka_native archive", master, conf),
     }
     with common.reported_in_a_line():
-        kafka = common.kafka_config(bootstrap, config, config_file)
+        kafka, registry = separated(common.kafka_config(bootstrap, config, config_file))
+        options |= {**registry, **typed} if has_format(typed) else typed
         target = _target(lake, table, table_options, partition_by)
         common.check_topics(kafka, topics, pattern)
         if dry_run:
@@ -184,7 +190,7 @@ def command(
                 on_progress=show,
                 stop=stop,
             )
-    _show(result)
+    _show(result, typed.get("deadLetters"))
 
 
 def _target(
@@ -203,7 +209,7 @@ def _target(
     return Lake(lake)
 
 
-def _show(result: ArchiveResult) -> None:
+def _show(result: ArchiveResult, dead_letters: str | None) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [("files", f"{result.files:,} in {result.batches:,} batches")]
     if result.repeated:
@@ -217,4 +223,9 @@ def _show(result: ArchiveResult) -> None:
                 f"{result.skipped_offsets:,} lost offsets: the manifests or skipped() list them",
             )
         ]
+    if result.left_out:
+        where = f"dead letters in {dead_letters}" if dead_letters else "left out"
+        lines += [("don't decode", f"{result.left_out:,} records: {where}")]
+    if result.corrupt:
+        lines += [("don't decode", f"{result.corrupt:,} keys or values: null in the files")]
     common.summary(f"archive: {result.lake}", lines)

@@ -32,6 +32,13 @@ from kafka_native.spark.pipelines.session import (
     watch,
 )
 from kafka_native.spark.pipelines.time_window import TimeWindow
+from kafka_native.spark.pipelines.typed_archive import (
+    error_columns,
+    keep_schemas,
+    open_targets,
+    planned_options,
+    task_options,
+)
 from kafka_native.spark.range_reader import read_range
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ class ArchiveTask:
     """Archives one range of offsets, in a Python worker of an executor.
 
     :param target: The target lake or table.
-    :param options: The source's options.
+    :param options: The source's options, as `task_options` returns them.
     :param query: The query's id.
     :param batch: The batch's number in the query.
     :param settings: The settings of the files.
@@ -75,8 +82,8 @@ class ArchiveTask:
     def __call__(self, range_: OffsetRange) -> dict[str, Any]:
         """Read the range and write its files, which nobody sees yet.
 
-        :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files)
-            and ``topic_ids``, in the form of JSON.
+        :return: ``ranges`` (read), ``skipped``, ``files``, ``records``, ``bytes`` (of the files),
+            ``left_out``, ``corrupt`` and ``topic_ids``, in the form of JSON.
         :raises PipelineError: The target has some of the offsets, or a topic with the name and
             another id.
         """
@@ -87,14 +94,21 @@ class ArchiveTask:
             self.query, self.batch, attempt, range_.topic, range_.partition, self.settings
         )
         skipped: list[Skipped] = []
+        left_out: list[int] = []
+        corrupt = 0
+        reasons = error_columns(self.options)
+        columns = COLUMNS if self.options.decoded is None else None
 
         def skip(first: int, end: int, reason: str) -> None:
             skipped.append(Skipped(range_.topic, range_.partition, first, end, reason))
 
         try:
             if start < range_.end:
-                for batch in read_range(self.options, replace(range_, start=start), COLUMNS, skip):
+                rest = replace(range_, start=start)
+                for batch in read_range(self.options, rest, columns, skip, left_out.append):
                     writer.write(batch)
+                    for name in reasons:
+                        corrupt += batch.num_rows - batch.column(name).null_count
             files = writer.close()
         except BaseException:
             writer.abort()
@@ -105,6 +119,8 @@ class ArchiveTask:
             "files": [vars(each) for each in files],
             "records": sum(each.records for each in files),
             "bytes": sum(each.bytes for each in files),
+            "left_out": sum(left_out),
+            "corrupt": corrupt,
             "topic_ids": {range_.topic: range_.topic_id} if range_.topic_id else {},
         }
 
@@ -171,6 +187,10 @@ class ArchiveResult:
     records: int = 0
     bytes: int = 0
     """Bytes of the files."""
+    left_out: int = 0
+    """Records that don't decode and are in none of the files (``DROPMALFORMED``, dead letters)."""
+    corrupt: int = 0
+    """Keys and values that don't decode and are null in the files (``PERMISSIVE``)."""
     elapsed_s: float = 0.0
 
     def add(self, manifest: Manifest) -> None:
@@ -179,6 +199,7 @@ class ArchiveResult:
         self.files += len(manifest.files)
         self.records += manifest.records
         self.bytes += manifest.bytes
+        self.left_out += manifest.left_out
         self.skipped_offsets += manifest.skipped_offsets
 
 
@@ -205,6 +226,9 @@ def archive(
 ) -> ArchiveResult:
     """Copy topics to a lake of Parquet files, partitioned by topic and date, exactly once.
 
+    With the source's options of typed columns, such as ``value.format``, the files have decoded
+    columns. The checkpoint keeps the readers' schemas.
+
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
     :param lake: The lake's folder or URI. The executors must reach it by the same name.
     :param topics: The topics to copy.
@@ -225,11 +249,13 @@ def archive(
     :param overlap: What to do with offsets that the lake has from another checkpoint: ``error`` or
         ``skip``.
     :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``,
-        ``failOnDataLoss``.
+        ``failOnDataLoss``, ``value.format``, ``schema.registry.url``, ``deadLetters``.
     :param on_progress: Called with the progress several times a second, on a separate thread.
     :param stop: Set it to end the run within half a second. The next run reads unpublished records
         again.
-    :raises PipelineError: The run failed; the text has the reason.
+    :raises OptionError: An option is invalid, or a schema isn't found.
+    :raises PipelineError: The run failed; the text has the reason. Or files of a topic in the lake
+        have columns that differ: columns may only be added.
     """
     target = lake if isinstance(lake, ArchiveTarget) else Lake(lake)
     place = checkpoint or target.default_checkpoint()
@@ -237,13 +263,14 @@ def archive(
         raise PipelineError("an end by time needs trigger available-now or once")
     times = _times(starting, start_ms, end_ms)
     source = _source(config, topics, pattern, times, options)
-    parsed = SourceOptions.parse(source).for_stream()
-    target.prepare()
+    parsed = task_options(source, place)
+    open_targets(target, parsed)
     with _session(session, master, conf) as spark:
         counter = WorkCounter(spark)
         run = _Run(target, parsed, settings or ParquetSettings(), overlap, counter)
         begun = time.monotonic()
-        frame = spark.readStream.format("kafka_native").options(**source).load()
+        planned = planned_options(source)
+        frame = spark.readStream.format("kafka_native").options(**planned).load()
         writer = frame.writeStream.foreachBatch(run.commit).option("checkpointLocation", place)
         writer = writer.trigger(**_trigger(trigger, interval_s))
         with watch(lambda: counter.work(run.note()), on_progress):
@@ -277,7 +304,7 @@ def plan_archive(
 ) -> list[Range]:
     """The ranges of offsets that `archive` would read now, by the lake's manifests.
 
-    Nothing is read. The parameters are those of `archive`.
+    Nothing is read or decoded. The parameters are those of `archive`.
 
     :raises PipelineError: A topic was recreated since it was archived.
     """
@@ -285,7 +312,9 @@ def plan_archive(
     ends = target.ends()
     streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
     kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
-    source = _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
+    source = planned_options(
+        _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
+    )
     with _session(session, master, conf) as spark:
         table = spark.read.format("kafka_native").options(**source).load().toArrow()
     found = [each for batch in table.to_batches() for each in ranges_in(batch)]
@@ -327,7 +356,8 @@ class _Run:
         """A text for the progress bar."""
         skipped = self.result.skipped_offsets
         note = f", {self.result.batches} batches published"
-        return f"{note}, {skipped:,} offsets skipped" if skipped else note
+        note += f", {skipped:,} offsets skipped" if skipped else ""
+        return note + (f", {self.result.left_out:,} left out" if self.result.left_out else "")
 
     def commit(self, frame: DataFrame, batch: int) -> None:
         """Write and publish a micro-batch.
@@ -345,6 +375,7 @@ class _Run:
         if not self.result.query:
             self.result.query = query
             self._target.sweep(query)  # removes attempts of a killed run
+            keep_schemas(self._options)
         if self._target.is_published(query, batch):
             # Spark stopped after we had published the batch, and before it recorded that.
             self.result.repeated += 1
@@ -360,7 +391,12 @@ class _Run:
         files = [self._target.file_of(one) for each in results for one in each["files"]]
         skipped = [Skipped(**one) for each in results for one in each["skipped"]]
         topic_ids = {topic: found for each in results for topic, found in each["topic_ids"].items()}
-        self.result.add(self._target.publish(query, batch, ranges, files, skipped, topic_ids))
+        left_out = sum(each["left_out"] for each in results)
+        manifest = self._target.publish(
+            query, batch, ranges, files, skipped, topic_ids, left_out=left_out
+        )
+        self.result.add(manifest)
+        self.result.corrupt += sum(each["corrupt"] for each in results)
         self._target.sweep(query, batch)  # removes failed attempts and empty folders
         self._target.compact()
 

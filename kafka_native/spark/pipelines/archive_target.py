@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -47,10 +47,24 @@ class ArchiveTarget(ABC):
     """A noun for errors: ``lake`` or ``table``."""
 
     @abstractmethod
+    def use_columns(self, columns: pa.Schema) -> None:
+        """Take the columns of the files that the next run writes. Call it before `prepare()`.
+
+        :param columns: They begin with partition, offset and timestamp; the topic isn't one.
+        """
+
+    @abstractmethod
     def prepare(self) -> None:
         """Make the target or check it. Then finish what a killed driver has decided.
 
         :raises PipelineError: The target exists and can't take the records.
+        """
+
+    def check_columns(self, is_archived: Callable[[str], bool]) -> None:  # noqa: B027
+        """Check that the records of topics may have these columns, after `prepare()`.
+
+        :param is_archived: Whether the run reads a topic.
+        :raises PipelineError: The target has other columns of such a topic.
         """
 
     @abstractmethod
@@ -105,6 +119,8 @@ class ArchiveTarget(ABC):
         files: Iterable[LakeFile],
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
+        *,
+        left_out: int = 0,
     ) -> Manifest:
         """Publish the files of a batch.
 
@@ -114,6 +130,7 @@ class ArchiveTarget(ABC):
         :param files: The files of the successful attempts.
         :param skipped: The offsets that couldn't be read.
         :param topic_ids: The known ids of the topics.
+        :param left_out: The records that don't decode and are in none of the files.
         :raises PipelineError: The batch is published already.
         """
 

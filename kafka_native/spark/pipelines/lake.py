@@ -20,7 +20,7 @@ attempt replaces.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -95,6 +95,7 @@ class Lake(Folder, ArchiveTarget):
     def __init__(self, path: str | os.PathLike[str], *, filesystem: Any = None) -> None:
         """Store the location. Nothing is read or made."""
         super().__init__(path, filesystem=filesystem)
+        self._columns = SCHEMA
         self._log = ManifestLog(self)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -240,14 +241,19 @@ class Lake(Folder, ArchiveTarget):
             self.make(f"{LOG}/schemas")
             self.write(schema_path(name), packed(schema))
 
-    def check_schema(self, schema: pa.Schema, topics: Collection[str]) -> None:
-        """Check that files of these topics may have these columns.
+    def use_columns(self, columns: pa.Schema) -> None:
+        """Take the columns of the files that `range_writer` writes; by default `SCHEMA`."""
+        self._columns = columns
 
+    def check_columns(self, is_archived: Callable[[str], bool]) -> None:
+        """Check that files of topics may have the columns of `use_columns`.
+
+        :param is_archived: Whether the run reads a topic.
         :raises PipelineError: A topic has columns that differ. Only added columns are allowed.
         """
         for topic, known in sorted(self.schemas().items()):
-            changes = [text for each in known for text in refused_changes(each, schema)]
-            if changes and topic in topics:
+            changes = [text for each in known for text in refused_changes(each, self._columns)]
+            if changes and is_archived(topic):
                 raise PipelineError(
                     f"the files of {topic} in the lake {self.uri} have other columns: "
                     f"{'; '.join(dict.fromkeys(changes))}. Columns may be added, but not change: "
@@ -271,7 +277,8 @@ class Lake(Folder, ArchiveTarget):
     ) -> RangeWriter:
         """Return a writer for an attempt of a task. It writes to a staging folder of its own."""
         staging = f"{staging_of(query)}/{batch}/{attempt}"
-        return RangeWriter(self, staging, f"{query}-{batch}", topic, partition, settings)
+        tag = f"{query}-{batch}"
+        return RangeWriter(self, staging, tag, topic, partition, settings, self._columns)
 
     def publish(
         self,
@@ -281,6 +288,7 @@ class Lake(Folder, ArchiveTarget):
         files: Iterable[LakeFile],
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
+        *,
         replaced: Iterable[str] = (),
         left_out: int = 0,
     ) -> Manifest:
@@ -304,6 +312,7 @@ class Lake(Folder, ArchiveTarget):
         manifest = Manifest(query, batch, now_ms(), *done, *more)
         for each in manifest.files:
             check_file(each)
+        self.keep_schema(self._columns)
         self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))
         self._finish(manifest)
         return manifest

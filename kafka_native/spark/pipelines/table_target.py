@@ -214,6 +214,10 @@ class TableTarget(ArchiveTarget):
 
     # --- writing ---
 
+    def use_columns(self, columns: pa.Schema) -> None:
+        """Take the columns of the next run. The table has a column with the topic, too."""
+        self.schema = pa.schema([TABLE_SCHEMA.field("topic"), *columns])
+
     def file_of(self, entry: Mapping[str, Any]) -> TableFile:
         """Return a writer's file from its fields, which were sent as JSON."""
         return TableFile(**entry)
@@ -240,6 +244,8 @@ class TableTarget(ArchiveTarget):
         files: Iterable[LakeFile],
         skipped: Iterable[Skipped] = (),
         topic_ids: Mapping[str, str] | None = None,
+        *,
+        left_out: int = 0,
     ) -> Manifest:
         """Publish the files of a batch with one commit of the table.
 
@@ -248,7 +254,7 @@ class TableTarget(ArchiveTarget):
         """
         read = sorted(each for each in ranges if each.start < each.end)
         done = tuple(read), tuple(sorted(files)), tuple(sorted(skipped))
-        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {})
+        manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {}, left_out=left_out)
         self._sync(manifest.files)
         for number in range(_TRIES):
             state = self.state()

@@ -1,0 +1,368 @@
+"""archive with decoded values: columns, bad records and schemas without a JVM, then whole runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+import pickle
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import SparkSession
+
+from kafka_native import Producer
+from kafka_native._native import codec_core
+from kafka_native.codecs import AvroEncoder
+from kafka_native.mock import MockCluster, MockSchemaRegistry
+from kafka_native.schema_registry import Schema, SchemaRegistryClient
+from kafka_native.spark.commands import archive as archive_command
+from kafka_native.spark.errors import MalformedRecordError, OptionError
+from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, archive, maintain
+from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
+from kafka_native.spark.pipelines.session import topic_options
+from kafka_native.spark.pipelines.typed_archive import file_schema, open_targets, task_options
+from kafka_native.spark.ranges import OffsetRange
+from tests.spark.lakes import NOON_MS, FakeFrame
+from tests.spark.typed_topics import NESTED, ORDER, ORDERS, nested_rows
+
+pytestmark = pytest.mark.usefixtures("no_consumer_left")
+
+LINES = [[{"sku": "a", "count": 3}], []]
+NEWER = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": ""}]}  # type: ignore[misc]
+NEWER_ORDERS = ORDERS.append_column("note", pa.array(["x", "y"]))
+
+
+class Topic:
+    """A topic with Avro records, its registry, and archives of it."""
+
+    def __init__(
+        self,
+        cluster: MockCluster,
+        registry: MockSchemaRegistry,
+        client: SchemaRegistryClient,
+        name: str,
+    ) -> None:
+        self.cluster, self.registry, self.client, self.name = cluster, registry, client, name
+        self.config = {"bootstrap.servers": cluster.bootstrap_servers}
+        self.count = 0
+
+    def produce(self, *values: bytes | None, key: bytes = b"k") -> None:
+        with Producer(self.config) as producer:
+            for value in values:
+                producer.produce(self.name, value, key, timestamp=NOON_MS + self.count)
+                self.count += 1
+            assert producer.flush(30) == 0
+
+    def encode(self, schema: Any, rows: pa.Table) -> list[bytes]:
+        """Register a schema, and return the rows as records with its framing."""
+        number = self.client.register_schema(f"{self.name}-value", Schema(json.dumps(schema)))
+        encoder = AvroEncoder(schema, prefix=b"\0" + number.to_bytes(4, "big"))
+        return pa.chunked_array(encoder.encode(rows)).to_pylist()
+
+    def options(self, **more: str) -> dict[str, str]:
+        """Return Avro options. An option's name has underscores in place of dots."""
+        avro = {"value.format": "avro", "schema.registry.url": self.registry.url}
+        return avro | {name.replace("_", "."): value for name, value in more.items()}
+
+    def task_options(self, **more: str) -> Any:
+        return task_options(topic_options(self.config, [self.name], None, **self.options(**more)))
+
+    def archive(self, lake: Lake, batch: int, start: int, end: int, **more: str) -> _Run:
+        """Archive offsets as one batch, with a task that was pickled as in Spark."""
+        options = self.task_options(**more)
+        open_targets(lake, options)
+        run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
+        run.commit(FakeFrame([(self.name, 0, start, end)]), batch)  # type: ignore[arg-type]
+        return run
+
+
+class _Counter:
+    def add(self, records: int, size_bytes: int) -> None:
+        """Count nothing."""
+
+
+@pytest.fixture
+def orders(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+) -> Topic:
+    """Return a topic with two orders and a tombstone."""
+    made = Topic(mock_cluster, registry, client, topic)
+    made.produce(*made.encode(ORDER, ORDERS), None)
+    return made
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> Lake:
+    return Lake(tmp_path / "lake")
+
+
+def rows_of(lake: Lake) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = lake.dataset().to_table().sort_by("offset").to_pylist()
+    return rows
+
+
+VALUES = [{**row, "lines": lines} for row, lines in zip(ORDERS.to_pylist(), LINES, strict=True)]
+
+
+# --- columns ---
+
+
+def test_values_are_structs_beside_the_other_columns(orders: Topic, lake: Lake) -> None:
+    run = orders.archive(lake, 0, 0, 3)
+    assert (run.result.records, run.result.left_out, run.result.corrupt) == (3, 0, 0)
+    rows = rows_of(lake)
+    assert [row["value"] for row in rows] == [*VALUES, None]
+    assert [row["offset"] for row in rows] == [0, 1, 2]
+    assert {(row["key"], row["timestamp_type"], row["topic"]) for row in rows} == {
+        (b"k", 0, orders.name)
+    }
+    assert rows[2]["timestamp"].timestamp() * 1000 == NOON_MS + 2
+    [schema] = lake.schemas()[orders.name]
+    assert schema.names == SCHEMA.names
+    assert pq.read_schema(lake.paths()[0]).equals(schema)
+
+
+def test_fields_are_chosen_and_flattened(orders: Topic, lake: Lake) -> None:
+    orders.archive(lake, 0, 0, 3, columns="value.customer,value.id", flatten="true")
+    table = lake.dataset().to_table().sort_by("offset")
+    wanted = ["partition", "offset", "timestamp", "timestamp_type", "key", "id", "customer"]
+    assert table.schema.names == [*wanted, "headers", "topic", "date"]
+    assert table["id"].to_pylist() == [1, 2, None]
+    assert table["customer"].to_pylist() == ["ann", None, None]
+
+
+def test_keys_are_decoded_alone(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"raw", key=b"\x06abc")
+    only_keys = {"key.format": "avro", "key.schema": '"string"', "mode": "DROPMALFORMED"}
+    options = task_options(topic_options(orders.config, [orders.name], None, **only_keys))
+    open_targets(lake, options)
+    task = ArchiveTask(lake, options, "q", 0)
+    copy = pickle.loads(CloudPickleSerializer().dumps(task))
+    result = copy(OffsetRange(orders.name, 0, 0, 4))
+    assert (result["records"], result["left_out"]) == (1, 3)
+    found = pq.read_table(lake.full(result["files"][0]["staged"])).to_pylist()
+    assert [(row["key"], row["value"]) for row in found] == [("abc", b"raw")]
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"columns": "value.id,offset"}, "option columns: 'offset' isn't a field"),
+        ({"flatten": "true", "value_schema": "TOPIC"}, "a lake has a column topic itself"),
+        ({"flatten": "true", "value_schema": "OFFSET"}, "two columns are named offset"),
+        ({"value_subject": "none"}, "the registry doesn't return none"),
+    ],
+)
+def test_an_invalid_option_says_what_to_write(
+    orders: Topic, more: dict[str, str], text: str
+) -> None:
+    if "value_schema" in more:
+        field = {"name": more["value_schema"].lower(), "type": "string"}
+        schema = {"type": "record", "name": "R", "fields": [field]}
+        more = {**more, "value_schema": json.dumps(schema)}
+    with pytest.raises(OptionError, match=text):
+        orders.task_options(**more)
+
+
+def test_fields_need_a_format(orders: Topic) -> None:
+    source = topic_options(orders.config, [orders.name], None, columns="value")
+    with pytest.raises(OptionError, match="option columns: it chooses fields"):
+        task_options(source)
+
+
+# --- records that don't decode ---
+
+
+def test_failfast_names_the_record_and_publishes_nothing(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"bad")
+    with pytest.raises(MalformedRecordError, match=rf"{orders.name} \[0\] at offset 3: its value"):
+        orders.archive(lake, 0, 0, 4)
+    assert lake.files() == []
+    assert lake.manifests() == []
+
+
+def test_permissive_keeps_the_bytes_and_the_reason(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"bad")
+    run = orders.archive(lake, 0, 0, 4, mode="PERMISSIVE")
+    assert (run.result.records, run.result.corrupt, run.result.left_out) == (4, 1, 0)
+    last = rows_of(lake)[3]
+    assert (last["value"], last["_corrupt_record"]) == (None, b"bad")
+    assert "framing" in last["_corrupt_record_reason"]
+
+
+def test_good_and_left_out_records_are_all_records(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"bad", *orders.encode(ORDER, ORDERS), b"worse")
+    run = orders.archive(lake, 0, 0, 7, mode="DROPMALFORMED")
+    assert (run.result.records, run.result.left_out) == (5, 2)
+    lake.compact(1)
+    [manifest] = Lake(lake.root).manifests()
+    assert manifest.records + manifest.left_out == 7
+    assert lake.ends() == {(orders.name, 0): 7}
+
+
+def test_dead_letters_go_to_a_folder(orders: Topic, lake: Lake, tmp_path: Path) -> None:
+    orders.produce(b"bad", *orders.encode(ORDER, ORDERS))
+    for _ in range(2):  # the second run repeats the first one's task
+        run = orders.archive(lake, 0, 0, 6, deadLetters=f"{tmp_path}/dead")
+    assert run.result.repeated == 1
+    [manifest] = lake.manifests()
+    [letter] = pq.read_table(tmp_path / "dead").to_pylist()
+    assert (letter["offset"], letter["value"], manifest.left_out) == (3, b"bad", 1)
+    assert [row["offset"] for row in rows_of(lake)] == [0, 1, 2, 4, 5]
+
+
+def test_a_missing_topic_of_dead_letters_is_noticed_before_the_start(
+    orders: Topic, lake: Lake
+) -> None:
+    with pytest.raises(OptionError, match="topic no-such-topic doesn't exist"):
+        orders.archive(lake, 0, 0, 3, deadLetters="no-such-topic")
+    assert lake.files() == []
+
+
+# --- schemas ---
+
+
+def test_added_fields_are_null_in_old_files_and_others_are_refused(
+    orders: Topic, lake: Lake
+) -> None:
+    orders.archive(lake, 0, 0, 3)
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    orders.archive(lake, 1, 3, 5)
+    assert [row["value"] and row["value"]["note"] for row in rows_of(lake)] == [
+        *(None, None, None),
+        *("x", "y"),
+    ]
+    with pytest.raises(PipelineError, match=r"other columns: value\.note goes\. Columns may be"):
+        orders.archive(lake, 2, 5, 5, value_schema="1")
+    with pytest.raises(PipelineError, match="value goes"):
+        orders.archive(lake, 2, 5, 5, flatten="true")
+    raw = task_options(topic_options(orders.config, [orders.name], None))
+    with pytest.raises(PipelineError, match="value changes from struct"):
+        open_targets(lake, raw)
+    assert len(lake.manifests()) == 2
+
+
+def test_every_type_is_read_back(
+    mock_cluster: MockCluster,
+    registry: MockSchemaRegistry,
+    client: SchemaRegistryClient,
+    topic: str,
+    lake: Lake,
+) -> None:
+    made = Topic(mock_cluster, registry, client, topic)
+    for _ in range(2):
+        made.produce(*made.encode(NESTED, nested_rows(50)))
+    for batch in range(2):
+        made.archive(lake, batch, 50 * batch, 50 * batch + 50)
+    before = rows_of(lake)
+    assert [row["value"]["id"] for row in before] == [*range(50), *range(50)]
+    assert maintain(lake).merged == 2
+    assert rows_of(lake) == before
+    [path] = lake.paths()
+    table = pl.read_parquet(path)
+    assert table["value"].struct.field("price").to_list() == [
+        row["value"]["price"] for row in before
+    ]
+    [total] = duckdb.sql(f"select sum(value.id), count(value.lines) from '{path}'").fetchall()
+    assert total == (sum(range(50)) * 2, 100)
+
+
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+def test_json_values_need_no_registry(orders: Topic, lake: Lake) -> None:
+    orders.produce(b'{"id":7}')
+    schema = '{"type":"object","properties":{"id":{"type":"integer"}}}'
+    typed = {"value.format": "json", "value.schema": schema, "mode": "DROPMALFORMED"}
+    options = task_options(topic_options(orders.config, [orders.name], None, **typed))
+    open_targets(lake, options)
+    run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
+    run.commit(FakeFrame([(orders.name, 0, 0, 4)]), 0)  # type: ignore[arg-type]
+    assert [row["value"] for row in rows_of(lake)] == [None, {"id": 7}]
+    assert run.result.left_out == 2
+
+
+def test_a_raw_archive_has_the_columns_as_ever(orders: Topic) -> None:
+    options = task_options(topic_options(orders.config, [orders.name], None))
+    assert (options.rows, file_schema(options)) == ("ranges", SCHEMA)
+
+
+# --- whole runs ---
+
+
+def test_an_archive_keeps_its_schema_until_an_upgrade(
+    spark: SparkSession, orders: Topic, lake: Lake, caplog: pytest.LogCaptureFixture
+) -> None:
+    def run(**more: str) -> Any:
+        options = orders.options(**more)
+        return archive(orders.config, lake, topics=[orders.name], session=spark, options=options)
+
+    assert run().records == 3
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    assert run().records == 2
+    assert rows_of(lake)[3]["value"] == VALUES[0]
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    with caplog.at_level(logging.WARNING, "kafka_native.spark"):
+        assert run(value_schema_upgrade="true").records == 2
+    assert "added note string" in caplog.text
+    assert [row["value"] and row["value"].get("note") for row in rows_of(lake)] == [
+        *[None] * 5,
+        *("x", "y"),
+    ]
+    frame = spark.read.option("mergeSchema", "true").parquet(*lake.paths())
+    found = frame.where("value.note is not null").select("value.*").orderBy("id").collect()
+    assert [(row.id, row.note) for row in found] == [(1, "x"), (2, "y")]
+    orders.produce(b"bad")
+    with pytest.raises(PipelineError, match="at offset 7: its value doesn't decode"):
+        run()
+    assert run(mode="DROPMALFORMED").left_out == 1
+    assert lake.gaps() == []
+
+
+def test_command(spark: SparkSession, orders: Topic, lake: Lake, tmp_path: Path) -> None:
+    orders.produce(b"bad")
+    words = ["--bootstrap", orders.config["bootstrap.servers"], "--topics", orders.name]
+    words += ["--lake", lake.root, "--value-format", "avro"]
+    missing = CliRunner().invoke(archive_command.command, words)
+    assert missing.exit_code == 1
+    assert "option schema.registry.url: it is missing" in missing.output
+    words += ["-r", orders.registry.url, "-X", "schema.registry.timeout=10"]
+    planned = CliRunner().invoke(archive_command.command, [*words, "--dry-run"])
+    assert (planned.exit_code, "4 offsets" in planned.output) == (0, True), planned.output
+    failed = CliRunner().invoke(archive_command.command, words)
+    assert failed.exit_code == 1
+    assert "at offset 3: its value doesn't decode" in failed.output
+    dead = f"{tmp_path}/dead"
+    done = CliRunner().invoke(
+        archive_command.command, [*words, "--dead-letters", dead, "--columns", "value.id"]
+    )
+    assert done.exit_code == 0, done.output
+    assert "1 records: dead letters in" in " ".join(done.output.split())
+    assert [row["value"] for row in rows_of(lake)] == [{"id": 1}, {"id": 2}, None]
+
+
+def test_command_options_need_a_format(tmp_path: Path) -> None:
+    words = ["--bootstrap", "127.0.0.1:1", "--pattern", "a", "--lake", str(tmp_path / "lake")]
+    named = CliRunner().invoke(archive_command.command, [*words, "--value-format", "xml"])
+    assert named.exit_code == 2
+    for more, text in (
+        (["--mode", "failfast"], "option mode: it needs value.format"),
+        (["-r", "http://127.0.0.1:1"], "option schema.registry.url: it needs value.format"),
+        (["--value-subject", "a"], "option value.subject: it needs value.format"),
+        (["--dead-letters", "dead"], "option deadLetters: it needs value.format"),
+        (
+            ["--key-format", "avro", "-r", "http://127.0.0.1:1"],
+            "option key.subject: the query doesn't name exactly one topic",
+        ),
+    ):
+        done = CliRunner().invoke(archive_command.command, [*words, *more])
+        assert (done.exit_code, text in done.output) == (1, True), done.output
