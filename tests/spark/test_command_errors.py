@@ -94,6 +94,24 @@ def test_wrong_target_of_archive(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        ([], "write either --lake or --table"),
+        (["--table", "delta:t"], "there is no table t: archive makes one"),
+        (["--table", "delta:t", "--dry-run"], "--dry-run is for a --lake"),
+    ],
+)
+def test_wrong_target_of_maintain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], error: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = CliRunner().invoke(cli, ["maintain", *arguments])
+    assert result.exit_code in (1, 2)
+    assert error in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
     ("text", "ms"),
     [
         ("1700000000000", 1_700_000_000_000),

@@ -16,25 +16,30 @@ import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import DataFile
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
 from kafka_native.mock import MockCluster
 from kafka_native.spark import range_reader
+from kafka_native.spark.commands import cli
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import (
     ParquetSettings,
     PipelineError,
     Skipped,
     archive,
+    maintain,
     plan_archive,
 )
 from kafka_native.spark.pipelines.archive import _Run
 from kafka_native.spark.pipelines.delta import DeltaTarget
 from kafka_native.spark.pipelines.iceberg import IcebergTarget
+from kafka_native.spark.pipelines.iceberg_files import Merger
 from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
 from kafka_native.spark.pipelines.table_writer import DATA
 from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
@@ -437,6 +442,76 @@ def test_archive_into_a_table_continues(
         plan_archive(config, tables.target(), **arguments)
 
 
+# --- maintain ---
+
+
+@pytest.mark.parametrize("partition_by", [None, ("hour",), ()])
+def test_maintain_merges_small_files(
+    cluster: MockCluster, tables: Tables, partition_by: tuple[str, ...] | None
+) -> None:
+    run = new_run(tables.target(partition_by=partition_by), cluster)
+    for batch in range(5):
+        run.commit(frame(20 * batch, 20 * batch + 20), batch)
+    before, rows = tables.listed(), sorted_rows(tables.read())
+    done = maintain(tables.target())
+    assert (done.merged, done.deleted) == (len(before), 0)
+    assert len(tables.listed()) == done.made < len(before)
+    assert sorted_rows(tables.read()) == rows
+    assert tables_state(tables).ends == {("orders", each): EACH for each in range(PARTITIONS)}
+    again = maintain(tables.target(), keep_s=0)
+    assert (again.merged, again.deleted) == (0, len(before))
+    assert data_files(tables) | tables.listed() == tables.listed()
+    assert sorted_rows(tables.read()) == rows
+    late = new_run(tables.target(), cluster)
+    late.commit(frame(80, EACH), 4)
+    assert late.result.repeated == 1
+
+
+def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
+    order = [("partition", "ascending"), ("offset", "ascending")]
+    return list(table.select(TABLE_SCHEMA.names).sort_by(order).to_pylist())
+
+
+def test_maintain_leaves_new_and_large_files(cluster: MockCluster, tables: Tables) -> None:
+    run = new_run(tables.target(), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    assert maintain(tables.target(), before="2024-10-04").merged == 0
+    assert maintain(tables.target(), settings=ParquetSettings(file_bytes=1000)).merged == 0
+    assert maintain(tables.target(), before="2024-10-05").merged == PARTITIONS * 2
+
+
+def test_maintain_deletes_old_files_of_killed_runs(cluster: MockCluster, tables: Tables) -> None:
+    run = new_run(tables.target(), cluster)
+    run.commit(frame(0, 50), 0)
+    with pytest.raises(Exception, match="can't be read"):
+        run.commit(FakeFrame([("orders", 0, 50, 60), ("orders", 1, 50, 5000)]), 1)  # type: ignore[arg-type]
+    assert data_files(tables) > tables.listed()
+    assert maintain(tables.target()).deleted == 0
+    maintain(tables.target(), keep_s=0)
+    assert data_files(tables) | tables.listed() == tables.listed()
+    new_run(tables.target(), cluster).commit(frame(50, EACH), 1)
+    assert offsets(tables.read()) == wanted()
+
+
+def test_maintain_command(cluster: MockCluster, iceberg: IcebergTables) -> None:
+    run = new_run(iceberg.target(), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    options = [f"--table-option={name}={value}" for name, value in iceberg.options.items()]
+    arguments = ["maintain", "--table", "iceberg:local/ns.orders", *options, "--keep", "0s"]
+    done = CliRunner().invoke(cli, arguments)
+    assert done.exit_code == 0, done.output
+    assert "12 files, which became 6" in done.output
+    assert "12 replaced files" in done.output
+    assert offsets(iceberg.read()) == wanted()
+
+
+def test_maintain_needs_a_table(tables: Tables) -> None:
+    with pytest.raises(PipelineError, match="there is no table"):
+        maintain(tables.target())
+
+
 def produce_hundred(cluster: MockCluster, topic: str) -> None:
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
         for number in range(100):
@@ -662,3 +737,58 @@ def test_iceberg_target_needs_pyiceberg(hide: Callable[[str], None]) -> None:
     hide("pyiceberg")
     with pytest.raises(ImportError, match=r"pip install 'kafka-native\[iceberg\]'"):
         IcebergTarget("local", "ns.orders")
+
+
+def test_iceberg_files_are_merged_while_archive_commits(
+    cluster: MockCluster, iceberg: IcebergTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch comes between the merge and its commit: both are in the table."""
+    run = new_run(iceberg.target(partition_by=()), cluster)
+    for batch in range(2):
+        run.commit(frame(40 * batch, 40 * batch + 40), batch)
+    original = DataFile.from_args.__func__  # type: ignore[attr-defined]
+    calls = []
+
+    def late(*arguments: Any, **named: Any) -> Any:
+        calls.append(named)
+        if len(calls) == 1:
+            run.commit(frame(80, EACH), 2)
+        return original(DataFile, *arguments, **named)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DataFile, "from_args", late)
+        assert maintain(iceberg.target()).merged == 2 * PARTITIONS
+    assert offsets(iceberg.read()) == wanted()
+    assert len(iceberg.listed()) == 2 * PARTITIONS
+
+
+def test_iceberg_files_of_two_maintainers_are_merged_once(
+    cluster: MockCluster, iceberg: IcebergTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(iceberg.target(), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    original = Merger._replace
+    calls = []
+
+    def late(self: Merger, *arguments: Any) -> bool:
+        calls.append(arguments)
+        if len(calls) == 1:
+            maintain(iceberg.target())
+        return original(self, *arguments)
+
+    monkeypatch.setattr(Merger, "_replace", late)
+    assert maintain(iceberg.target()).merged == 0
+    assert offsets(iceberg.read()) == wanted()
+
+
+def test_iceberg_merge_stops_at_a_damaged_file(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    run = new_run(iceberg.target(partition_by=()), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    damaged = sorted(iceberg.listed())[0]
+    pq.write_table(pq.ParquetFile(damaged).read().slice(1), damaged)
+    with pytest.raises(PipelineError, match="should have 100: one is damaged"):
+        maintain(iceberg.target())

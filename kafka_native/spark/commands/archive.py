@@ -17,27 +17,15 @@ from kafka_native.spark.pipelines.archive import (
     archive,
     plan_archive,
 )
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget
-from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.parquet import COMPRESSIONS, ParquetSettings
-from kafka_native.spark.pipelines.tables import table_target
 
 
 @click.command("archive")
 @common.kafka_options
 @common.topic_options
 @click.option("--lake", help="The lake's folder (or URI), with the same name on all executors.")
-@click.option(
-    "--table",
-    help="In place of a lake: delta:URI or iceberg:CATALOG/ns.table. A missing table is made.",
-)
-@click.option(
-    "--table-option",
-    "table_options",
-    multiple=True,
-    callback=common.pairs,
-    metavar="KEY=VALUE",
-    help="An option of the Delta table's object store, or of the Iceberg catalog; repeatable.",
+@common.table_options(
+    "In place of a lake: delta:URI or iceberg:CATALOG/ns.table. A missing one is made."
 )
 @click.option(
     "--partition-by",
@@ -170,7 +158,7 @@ def command(
     with common.reported_in_a_line():
         kafka, registry = separated(common.kafka_config(bootstrap, config, config_file))
         options |= {**registry, **typed} if has_format(typed) else typed
-        target = _target(lake, table, table_options, partition_by)
+        target = common.archive_target(lake, table, table_options, partition_by)
         common.check_topics(kafka, topics, pattern)
         if dry_run:
             plan = plan_archive(kafka, target, **common_arguments)
@@ -191,22 +179,6 @@ def command(
                 stop=stop,
             )
     _show(result, typed.get("deadLetters"))
-
-
-def _target(
-    lake: str | None, table: str | None, options: dict[str, str], partition_by: tuple[str, ...]
-) -> ArchiveTarget:
-    if (lake is None) == (table is None):
-        raise click.UsageError("write either --lake or --table")
-    if table is not None:
-        try:
-            return table_target(table, partition_by=partition_by or None, options=options)
-        except ImportError as error:  # it has the line for pip
-            raise click.ClickException(str(error)) from error
-    assert lake is not None
-    if options or partition_by:
-        raise click.UsageError("--table-option and --partition-by are for a --table")
-    return Lake(lake)
 
 
 def _show(result: ArchiveResult, dead_letters: str | None) -> None:

@@ -19,7 +19,10 @@ from kafka_native.config import read_properties
 from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import session
+from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.session import PipelineError, Work, open_session
+from kafka_native.spark.pipelines.table_target import TableTarget
+from kafka_native.spark.pipelines.tables import table_target
 from kafka_native.terminal.lines import echo, escaped_children
 from kafka_native.terminal.output import CleanTable, printer, styled
 from kafka_native.terminal.progress import CleanTextColumn
@@ -146,6 +149,47 @@ kafka_options = _with_options(
     _config_options("", "the Kafka clients", "-X"),
 )
 """Adds ``--bootstrap``, ``--config`` and ``--config-file``, with parameters of these names."""
+
+
+def table_options(help_text: str) -> Callable[[Command], Command]:
+    """Add ``--table`` and ``--table-option``, with parameters ``table`` and ``table_options``."""
+    return _with_options(
+        click.option("--table", help=help_text),
+        click.option(
+            "--table-option",
+            "table_options",
+            multiple=True,
+            callback=pairs,
+            metavar="KEY=VALUE",
+            help="An option of the Delta table's object store, or of the Iceberg catalog; "
+            "repeatable.",
+        ),
+    )
+
+
+def archive_target(
+    lake: str | None,
+    table: str | None,
+    options: Mapping[str, str],
+    partition_by: Sequence[str] = (),
+) -> Lake | TableTarget:
+    """The lake or the table that a command names.
+
+    :raises click.UsageError: Both or none is named, or options of a table come with a lake.
+    :raises click.ClickException: A package is missing.
+    """
+    if (lake is None) == (table is None):
+        raise click.UsageError("write either --lake or --table")
+    if table is not None:
+        try:
+            return table_target(table, partition_by=partition_by or None, options=options)
+        except ImportError as error:  # it has the line for pip
+            raise click.ClickException(str(error)) from error
+    assert lake is not None
+    if options or partition_by:
+        raise click.UsageError("--table-option and --partition-by are for a --table")
+    return Lake(lake)
+
 
 target_options = _with_options(
     click.option("--to-bootstrap", help="Brokers of the target (default: those of the source)."),

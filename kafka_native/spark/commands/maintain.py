@@ -21,16 +21,16 @@ def _date(_context: click.Context, parameter: click.Parameter, text: str | None)
 
 
 @click.command("maintain")
-@click.option("--lake", required=True, help="The lake's folder, or a URI that pyarrow knows.")
+@click.option("--lake", help="The lake's folder, or a URI that pyarrow knows.")
+@common.table_options("In place of a lake: delta:URI or iceberg:CATALOG/ns.table.")
 @click.option(
     "--before", callback=_date, help="Merge only files of earlier dates.  [default: today, in UTC]"
 )
 @click.option(
     "--keep",
-    default="0s",
-    show_default=True,
     callback=common.seconds,
-    help="Keep replaced files for so long, for readers that have their paths.",
+    help="Keep replaced files for so long, for readers that have their paths. For a table also its "
+    "old versions, and longer than a batch of archive takes.  [default: 0s; 168h for a table]",
 )
 @click.option(
     "--compression",
@@ -49,15 +49,17 @@ def _date(_context: click.Context, parameter: click.Parameter, text: str | None)
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be merged, and change nothing.")
 def command(
-    lake: str,
+    lake: str | None,
+    table: str | None,
+    table_options: dict[str, str],
     before: str | None,
-    keep: float,
+    keep: float | None,
     compression: str,
     level: int | None,
     file_size: int,
     dry_run: bool,
 ) -> None:
-    """Merge the small files of a lake, and compact its manifests.
+    """Merge the small files of a lake or a table, and remove what is over.
 
     It needs no Spark and no Kafka. archive may run meanwhile. After an end or a crash, run the same
     command again. Read the lake by its manifests: until replaced files are deleted, a listing of
@@ -65,18 +67,21 @@ def command(
     """
     with common.reported_in_a_line():
         settings = ParquetSettings(compression, level, file_bytes=file_size)
+        target = common.archive_target(lake, table, table_options)
         if dry_run:
-            merges = plan_merges(Lake(lake), file_bytes=file_size, before=before)
+            if not isinstance(target, Lake):
+                raise click.UsageError("--dry-run is for a --lake")
+            merges = plan_merges(target, file_bytes=file_size, before=before)
             files = sum(len(each.files) for each in merges)
             size = sum(each.bytes for each in merges) / common.MIB
             echo(f"{files:,} files, {size:,.1f} MiB, would become {len(merges):,}")
             return
-        _show(maintain(lake, settings=settings, before=before, keep_s=keep))
+        _show(maintain(target, settings=settings, before=before, keep_s=keep))
 
 
 def _show(result: MaintainResult) -> None:
     lines: list[Any] = []
-    if result.merged:
+    if result.records:
         lines += common.rates(result.records, result.bytes, result.elapsed_s)
     lines += [
         ("merged", f"{result.merged:,} files, which became {result.made:,}"),

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import json
+import math
 import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +27,11 @@ import pyarrow as pa
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.manifests import LOG, Manifest
+from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 from kafka_native.spark.pipelines.table_target import (
     ConflictError,
+    MergedFiles,
     TableState,
     TableTarget,
     check_partitions,
@@ -106,6 +109,11 @@ class DeltaTarget(TableTarget):
         )
         Folder(self.uri).make(STATES)
 
+    def exists(self) -> bool:
+        """Whether the table exists."""
+        with _errors_of(self.uri):
+            return self._open()
+
     def default_checkpoint(self) -> str:
         """The folder of Spark's checkpoint, below the table's folder, as a URI.
 
@@ -136,6 +144,40 @@ class DeltaTarget(TableTarget):
             except FileNotFoundError:
                 continue  # two commits since have replaced it
         raise PipelineError(f"the table {self.uri} has lost the file {name}, with its offsets")
+
+    def merge_files(self, settings: ParquetSettings, before: str) -> MergedFiles:
+        """Merge small data files, by ``deltalake``. By date if the table is partitioned by it."""
+        from deltalake import WriterProperties
+
+        compression: Any = {"none": "UNCOMPRESSED", "lz4": "LZ4_RAW"}.get(
+            settings.compression, settings.compression.upper()
+        )
+        how = WriterProperties(compression=compression, compression_level=settings.level)
+        with _errors_of(self.uri):
+            done = self._opened().optimize.compact(
+                partition_filters=[("date", "<", before)] if "date" in self._columns else None,
+                target_size=settings.file_bytes,
+                writer_properties=how,
+            )
+        removed = done["filesRemoved"]
+        if isinstance(removed, str):
+            removed = json.loads(removed)
+        size = removed["totalSize"] if done["numFilesRemoved"] else 0
+        return MergedFiles(done["numFilesRemoved"], done["numFilesAdded"], 0, size)
+
+    def delete_unused(self, keep_s: float) -> int:
+        """Write a checkpoint, clean up the log, and vacuum the table."""
+        table = self._opened()
+        with _errors_of(self.uri):
+            table.create_checkpoint()
+            table.cleanup_metadata()
+            deleted = table.vacuum(
+                retention_hours=math.ceil(keep_s / 3600),
+                dry_run=False,
+                enforce_retention_duration=False,
+                full=True,
+            )
+        return len(deleted)
 
     def _commit(self, batch: Manifest, state: TableState) -> None:
         from deltalake import CommitProperties, Transaction

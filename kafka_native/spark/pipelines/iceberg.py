@@ -17,10 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.pipelines.iceberg_files import Merger, delete_unused
 from kafka_native.spark.pipelines.manifests import Manifest
-from kafka_native.spark.pipelines.session import PipelineError
+from kafka_native.spark.pipelines.parquet import ParquetSettings
+from kafka_native.spark.pipelines.session import PipelineError, now_ms
 from kafka_native.spark.pipelines.table_target import (
     ConflictError,
+    MergedFiles,
     TableState,
     TableTarget,
     check_partitions,
@@ -38,6 +41,12 @@ __all__ = ["IcebergTarget"]
 
 STATE: Final = "kafka_native.state"
 """The table's property with the state."""
+_PROPERTIES: Final = {
+    # Without these, each commit adds a manifest and a file with metadata for ever.
+    "commit.manifest-merge.enabled": "true",
+    "write.metadata.delete-after-commit.enabled": "true",
+}
+"""The properties of a new table."""
 _FIELD_ID: Final = b"PARQUET:field_id"
 
 
@@ -98,6 +107,11 @@ class IcebergTarget(TableTarget):
         self._data = table.properties.get("write.data.path", f"{table.location()}/data")
         self._folder = _folder(table, self._data)
 
+    def exists(self) -> bool:
+        """Whether the table exists."""
+        with _errors_of(self.uri):
+            return self._open()
+
     def default_checkpoint(self) -> str:
         """Raise an error: a catalog's tables may be anywhere.
 
@@ -133,12 +147,26 @@ class IcebergTarget(TableTarget):
             with _errors_of(self.uri, CommitFailedException), table.transaction() as transaction:
                 transaction.set_properties({STATE: state.to_json()})
                 snapshot = transaction.update_snapshot(snapshot_properties=_note(batch))
-                with snapshot.fast_append() as append:
+                with snapshot.merge_append() as append:
                     for each in batch.files:
                         if isinstance(each, TableFile):
                             append.append_data_file(self._data_file(table, each))
         except CommitFailedException as error:
             raise ConflictError(str(error)) from error
+
+    def merge_files(self, settings: ParquetSettings, before: str) -> MergedFiles:
+        """Merge small data files of ours. Each merge is an overwrite, and a snapshot."""
+        folder, _ = self._prepared()
+        with _errors_of(self.uri):
+            merger = Merger(self._opened(), folder, self._data, settings, self._data_file)
+            return merger.merge(before)
+
+    def delete_unused(self, keep_s: float) -> int:
+        """Expire old snapshots, and delete our files that no snapshot lists."""
+        folder, _ = self._prepared()
+        with _errors_of(self.uri):
+            before_ms = now_ms() - int(keep_s * 1000)
+            return delete_unused(self._opened().refresh(), folder, self._data, before_ms)
 
     def _data_file(self, table: Table, file: TableFile) -> DataFile:
         from pyiceberg.conversions import to_bytes
@@ -205,7 +233,9 @@ class IcebergTarget(TableTarget):
         chosen = ("topic", "day") if self.partition_by is None else self.partition_by
         try:
             with (
-                catalog.create_table_transaction(self._name, self.schema) as transaction,
+                catalog.create_table_transaction(
+                    self._name, self.schema, properties=_PROPERTIES
+                ) as transaction,
                 transaction.update_spec() as spec,
             ):
                 if "topic" in chosen:

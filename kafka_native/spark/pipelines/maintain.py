@@ -1,4 +1,4 @@
-"""``maintain``: keeps a lake fast: merges small files, compacts manifests, removes what is over.
+"""``maintain``: keeps a lake or a table fast: merges small files, and removes what is over.
 
 It needs neither Spark nor Kafka, and `archive` may run meanwhile. The old files of a merge stay in
 the lake until the manifest of the merged file is published. So readers of manifests see each record
@@ -31,9 +31,12 @@ from kafka_native.spark.pipelines.manifests import (
 )
 from kafka_native.spark.pipelines.parquet import DayWriter, ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
+from kafka_native.spark.pipelines.table_target import TableTarget
 
 __all__ = ["MaintainResult", "Merge", "maintain", "plan_merges"]
 
+KEEP_S: Final = 7 * 86_400.0
+"""So long the old versions of a table stay, and files that no version lists."""
 STAGED_S: Final = 7 * 86_400.0
 """Staged files of this age belong to no running task."""
 
@@ -90,7 +93,7 @@ def plan_merges(
     :param before: Only files of earlier dates, such as ``2026-11-21``; None: today, in UTC. Files
         without a date count as early.
     """
-    limit = before or datetime.now(timezone.utc).date().isoformat()
+    limit = before or _today()
     found = (each for each in lake.files() if each.date == NO_DATE or each.date < limit)
     order = attrgetter("topic", "partition", "date")
     merges: list[Merge] = []
@@ -120,23 +123,27 @@ def _merges_of(files: Iterable[LakeFile], file_bytes: int) -> Iterator[Merge]:
 
 
 def maintain(
-    lake: str | Path | Lake,
+    lake: str | Path | Lake | TableTarget,
     *,
     settings: ParquetSettings | None = None,
     before: str | None = None,
-    keep_s: float = 0.0,
+    keep_s: float | None = None,
     on_progress: Callable[[MaintainResult, int], None] | None = None,
 ) -> MaintainResult:
     """Merge a lake's small files, compact its manifests, and delete replaced files.
 
-    :param lake: The lake's folder or URI.
+    :param lake: The lake's folder or URI, or a table.
     :param settings: The settings of merged files.
     :param before: Merge only files of earlier dates; None: today, in UTC.
     :param keep_s: Seconds for which replaced files stay, for readers that have their paths. A
-        later run deletes them. Meanwhile a listing of the folders shows their records twice.
+        later run deletes them. Meanwhile a listing of the folders shows their records twice. For a
+        table: seconds for which old versions and unlisted files stay. None: 0 for a lake, 7 days
+        for a table.
     :param on_progress: Called after each merge with the results so far and the number of merges.
-    :raises PipelineError: There is no lake, or a file can't be read.
+    :raises PipelineError: There is no lake or table, or a file can't be read.
     """
+    if isinstance(lake, TableTarget):
+        return _maintain_table(lake, settings or ParquetSettings(), before, keep_s)
     target = lake if isinstance(lake, Lake) else Lake(lake)
     if not target.exists(f"{LOG}/lake.json"):
         raise PipelineError(f"there is no lake in {target.uri}: archive makes one")
@@ -157,10 +164,28 @@ def maintain(
             on_progress(result, len(merges))
     target.sweep(query)
     result.manifests = target.compact(1)
-    result.deleted = _delete_replaced(target, now_ms() - int(keep_s * 1000))
+    result.deleted = _delete_replaced(target, now_ms() - int((keep_s or 0) * 1000))
     result.staged = _sweep(target)
     result.elapsed_s = time.monotonic() - begun
     return result
+
+
+def _maintain_table(
+    table: TableTarget, settings: ParquetSettings, before: str | None, keep_s: float | None
+) -> MaintainResult:
+    begun = time.monotonic()
+    if not table.exists():
+        raise PipelineError(f"there is no table {table.uri}: archive makes one")
+    table.prepare()
+    done = table.merge_files(settings, before or _today())
+    deleted = table.delete_unused(KEEP_S if keep_s is None else keep_s)
+    result = MaintainResult(table.uri, done.merged, done.made, done.records, done.bytes, deleted)
+    result.elapsed_s = time.monotonic() - begun
+    return result
+
+
+def _today() -> str:
+    return datetime.now(timezone.utc).date().isoformat()
 
 
 def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int) -> bool:

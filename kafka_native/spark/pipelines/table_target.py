@@ -154,6 +154,17 @@ def _attempt_of(file: LakeFile) -> str:
     return PurePosixPath(file.path).parent.name
 
 
+@dataclass(frozen=True)
+class MergedFiles:
+    """The results of merging a table's small files."""
+
+    merged: int
+    made: int
+    records: int
+    bytes: int
+    """The bytes that were read to merge them."""
+
+
 class TableTarget(ArchiveTarget):
     """A table that `archive` writes to.
 
@@ -181,6 +192,10 @@ class TableTarget(ArchiveTarget):
     # --- what each format does ---
 
     @abstractmethod
+    def exists(self) -> bool:
+        """Whether the table exists."""
+
+    @abstractmethod
     def state(self) -> TableState:
         """Read the table's current state.
 
@@ -192,6 +207,24 @@ class TableTarget(ArchiveTarget):
         """Add a batch's files and set the state, if the table is as `state()` has found it.
 
         :raises ConflictError: The table has changed. Nothing was committed.
+        """
+
+    @abstractmethod
+    def merge_files(self, settings: ParquetSettings, before: str) -> MergedFiles:
+        """Merge small data files. The records and the state stay the same.
+
+        :param settings: The settings of merged files.
+        :param before: Only files whose records are of earlier dates, such as ``2026-11-21``.
+        :raises PipelineError: The table doesn't exist, or a file is damaged.
+        """
+
+    @abstractmethod
+    def delete_unused(self, keep_s: float) -> int:
+        """Expire old versions of the table, and delete files that no version lists.
+
+        :param keep_s: Seconds for which versions and files stay. A batch of `archive` must take
+            less time.
+        :return: How many data files were deleted.
         """
 
     # --- reading ---
