@@ -82,8 +82,8 @@ class Command:
         wait_for(lambda: condition() or self._process.poll() is not None, what, self.output)
         assert self._process.poll() is None, self.output()
 
-    def wait_for_success(self) -> None:
-        assert self._process.wait(WAIT_S) == 0, self.output()
+    def wait_for_success(self, timeout_s: float = WAIT_S) -> None:
+        assert self._process.wait(timeout_s) == 0, self.output()
 
     def kill(self) -> None:
         """Kill all of its processes with SIGKILL, unless it has ended."""
