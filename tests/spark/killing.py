@@ -66,21 +66,12 @@ def closed_gate() -> Iterator[Gate]:
 
 
 class Command:
-    """``python -m kafka_native.spark ...``, with its JVM, executors, planner and Python workers."""
+    """A Python module in processes of its own, with its JVM, executors, planner and workers."""
 
-    def __init__(self, output: Path, master: str, *arguments: object) -> None:
-        """Start the command. Its output goes into a file."""
+    def __init__(self, output: Path, module: str, *arguments: object) -> None:
+        """Start ``python -m``. Its output goes into a file."""
         self._output = output
-        conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
-        command = [
-            sys.executable,
-            "-m",
-            "kafka_native.spark",
-            *map(str, arguments),
-            "--master",
-            master,
-            *conf,
-        ]
+        command = [sys.executable, "-m", module, *map(str, arguments)]
         self._process = started(*command, output=output, cwd=ROOT, start_new_session=True)
 
     def output(self) -> str:
@@ -91,8 +82,8 @@ class Command:
         wait_for(lambda: condition() or self._process.poll() is not None, what, self.output)
         assert self._process.poll() is None, self.output()
 
-    def wait_for_success(self) -> None:
-        assert self._process.wait(WAIT_S) == 0, self.output()
+    def wait_for_success(self, timeout_s: float = WAIT_S) -> None:
+        assert self._process.wait(timeout_s) == 0, self.output()
 
     def kill(self) -> None:
         """Kill all of its processes with SIGKILL, unless it has ended."""
@@ -104,6 +95,10 @@ class Command:
         """Kill only the executor whose worker has this connection. The worker ends by itself."""
         worker = owner(port, descendants(self._process.pid))
         assert worker is not None, self.output()
+        self.kill_executor_of(worker)
+
+    def kill_executor_of(self, worker: int) -> None:
+        """Kill only the executor of this worker, which ends by itself."""
         executor = next(each for each in ancestors(worker) if name_of(each) == "java")
         assert b"CoarseGrainedExecutorBackend" in _command_line(executor)
         os.kill(executor, signal.SIGKILL)
@@ -121,10 +116,20 @@ def _command_line(pid: int) -> bytes:
 
 
 @contextlib.contextmanager
-def running(output: Path, master: str, *arguments: object) -> Iterator[Command]:
-    """Yield a command, and kill it at the end if it still runs."""
-    command = Command(output, master, *arguments)
+def module_running(output: Path, module: str, *arguments: object) -> Iterator[Command]:
+    """Yield ``python -m``, and kill it at the end if it still runs."""
+    command = Command(output, module, *arguments)
     try:
         yield command
     finally:
         command.kill()
+
+
+@contextlib.contextmanager
+def running(output: Path, master: str, *arguments: object) -> Iterator[Command]:
+    """Yield ``python -m kafka_native.spark ...``, and kill it at the end if it still runs."""
+    conf = [f"--conf={name}={value}" for name, value in _CONF.items()]
+    with module_running(
+        output, "kafka_native.spark", *arguments, "--master", master, *conf
+    ) as command:
+        yield command

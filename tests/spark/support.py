@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from pyspark.sql import DataFrameReader, SparkSession
@@ -14,6 +16,9 @@ from tests.client.support import Client
 FORMAT = "kafka_native"
 FIRST_MS = 1_700_000_000_000
 """The timestamp of the first record of `Kafka.fill()`. Each further one is a second later."""
+
+CONNECT_MODULES = ("grpc", "grpc_status", "zstandard")
+"""Modules of the packages that Spark Connect needs."""
 
 
 @dataclass
@@ -67,3 +72,11 @@ def source_options(bootstrap: str, topic: str, **options: Any) -> dict[str, str]
     if not {"assign", "subscribePattern"} & set(options):
         base["subscribe"] = topic
     return {**base, **{name: str(value) for name, value in options.items()}}
+
+
+def connect_missing() -> str | None:
+    """Return why Spark Connect is missing here, or None."""
+    if shutil.which("java") is None:
+        return "java is not installed"
+    missing = [name for name in CONNECT_MODULES if find_spec(name) is None]
+    return f"pip install 'pyspark[connect]': no {missing[0]}" if missing else None

@@ -15,7 +15,7 @@ from pathlib import Path
 from tests import downloads
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = ("4.0.1", "4.1.4", "4.3.0")
+VERSIONS = ("4.0.1", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
 TIMEOUT_S = 600
 
 

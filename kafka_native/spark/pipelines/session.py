@@ -18,6 +18,7 @@ from kafka_native.spark.errors import PipelineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -30,6 +31,7 @@ __all__ = [
     "WorkCounter",
     "cause_of",
     "check_topic",
+    "context_of",
     "map_numbers",
     "map_ranges",
     "now_ms",
@@ -52,6 +54,11 @@ _CHECK_INTERVAL_S: Final = 0.25
 _STOP_CHECK_INTERVAL_S: Final = 0.5
 _START_TRIES_MAX: Final = 5
 _WORKER_TOO_SLOW_TEXT: Final = "Python worker failed to connect back"
+_CONNECT_TEXT: Final = (
+    "the pipelines don't run in a session of Spark Connect: run python -m kafka_native.spark on a "
+    "machine of the cluster, or pass a session from SparkSession.builder.master(...). The source "
+    "and the sink, format('kafka_native'), work with Spark Connect"
+)
 _KAFKA_ERROR: Final = re.compile(r'KafkaError\{code=\w+,val=-?\d+,str="(.*)"\}')
 _ERROR_LINE: Final = re.compile(r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): (.+)$", re.M)
 
@@ -99,6 +106,7 @@ def open_session(
     :param conf: Spark's configuration, for a new session. It overrides `settings_for`.
     :param session: An existing session, or a function that opens one; None: the active session of
         this thread, or a new one.
+    :raises PipelineError: The given or active session is one of Spark Connect.
     """
     if callable(session):
         with session() as opened:
@@ -118,13 +126,28 @@ def open_session(
         for key, value in {**settings_for(master), **(conf or {})}.items():
             builder = builder.config(key, value)
         session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
+        context_of(session).setLogLevel("ERROR")
+    else:
+        context_of(session)
     try:
         session.dataSource.register(KafkaNativeDataSource)
         yield session
     finally:
         if own:
             session.stop()
+
+
+def context_of(session: SparkSession) -> SparkContext:
+    """The context of a session. The pipelines count their work with it.
+
+    :raises PipelineError: The session is one of Spark Connect, which has no context.
+    """
+    from pyspark.errors import PySparkAttributeError
+
+    try:
+        return session.sparkContext
+    except PySparkAttributeError as error:
+        raise PipelineError(_CONNECT_TEXT) from error
 
 
 def settings_for(master: str) -> dict[str, str]:
@@ -192,9 +215,13 @@ class WorkCounter:
     """
 
     def __init__(self, session: SparkSession) -> None:
-        """Start at zero."""
-        self._records = session.sparkContext.accumulator(0)
-        self._bytes = session.sparkContext.accumulator(0)
+        """Start at zero.
+
+        :raises PipelineError: The session is one of Spark Connect.
+        """
+        context = context_of(session)
+        self._records = context.accumulator(0)
+        self._bytes = context.accumulator(0)
 
     def add(self, records: int, size_bytes: int) -> None:
         """Count work, in a task."""
