@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import expr, from_json, sha2, to_json
+from pyspark.sql.types import StructType
 
 from kafka_native import Producer
 from kafka_native._native import codec_core
@@ -30,7 +33,10 @@ from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.session import topic_options
 from kafka_native.spark.pipelines.typed_archive import check_targets, file_schema, task_options
 from kafka_native.spark.ranges import OffsetRange
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker
 from tests.spark.lakes import NOON_MS, FakeFrame
+from tests.spark.test_typed_frames import JSON_ORDER, encoded, json_order, real
 from tests.spark.typed_topics import NESTED, ORDER, ORDERS, nested_rows
 
 pytestmark = pytest.mark.usefixtures("no_consumer_left")
@@ -367,3 +373,102 @@ def test_command_options_need_a_format(tmp_path: Path) -> None:
     ):
         done = CliRunner().invoke(archive_command.command, [*words, *more])
         assert (done.exit_code, text in done.output) == (1, True), done.output
+
+
+# --- Spark's own connector and functions as witnesses ---
+
+HASHED = {
+    "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+"""Options of to_json, so that each text has the whole value."""
+
+
+def hashes(frame: DataFrame) -> list[Row]:
+    """Return the hash of each value, with its place."""
+    whole = sha2(to_json("value", HASHED), 256)
+    return sorted(frame.select("partition", "offset", whole).collect())
+
+
+def same_values(values: Any) -> list[Any]:
+    """Return values of any reader in one form: maps as dicts, and times in UTC."""
+    return [_same(each, "") for each in values]
+
+
+def _same(value: Any, name: str) -> Any:
+    if name == "tags" and isinstance(value, list):  # a map
+        pairs = [each.values() if isinstance(each, dict) else each for each in value]
+        return dict(map(tuple, pairs))
+    if isinstance(value, dict):
+        return {key: _same(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_same(each, "") for each in value]
+    if isinstance(value, datetime) and name != "local":
+        return value.astimezone(timezone.utc)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def archived(session: SparkSession, apache: Cluster, topic: str, lake: Lake, **typed: str) -> None:
+    options = {name.replace("_", "."): value for name, value in typed.items()}
+    config = {"bootstrap.servers": apache.bootstrap}
+    archive(config, lake, topics=[topic], session=session, options=options)
+
+
+def theirs(session: SparkSession, apache: Cluster, topic: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": apache.bootstrap, "subscribe": topic}
+    return session.read.format("kafka").options(**options).load()
+
+
+@pytest.mark.broker
+def test_files_have_the_values_of_from_avro(
+    connected: SparkSession,
+    apache: Cluster,
+    new_topic: TopicMaker,
+    registry: MockSchemaRegistry,
+    lake: Lake,
+) -> None:
+    from pyspark.sql.avro.functions import from_avro
+
+    topic = new_topic(apache, 2)
+    records = encoded(registry, topic, NESTED, nested_rows(2000))
+    real(apache).produce(
+        topic, [*({"value": each, "partition": n % 2} for n, each in enumerate(records)), {}]
+    )
+    archived(connected, apache, topic, lake, value_format="avro", schema_registry_url=registry.url)
+    schema = json.dumps(NESTED).replace('"logicalType": "time-micros"', '"x": ""')
+    witness = theirs(connected, apache, topic).select(
+        "partition", "offset", from_avro(expr("substring(value, 6)"), schema).alias("value")
+    )
+    ours = connected.read.parquet(*lake.paths())
+    assert ours.select("value").schema.simpleString() == (
+        witness.select("value").schema.simpleString()
+    )
+    assert len(hashes(ours)) == 2001
+    assert hashes(ours) == hashes(witness)
+    collected = witness.orderBy("partition", "offset").collect()
+    wanted = same_values(row.asDict(recursive=True)["value"] for row in collected)
+    order = ["partition", "offset"]
+    table = lake.dataset().to_table().sort_by([(name, "ascending") for name in order])
+    assert same_values(table["value"].to_pylist()) == wanted
+    frame = pl.concat(pl.read_parquet(path) for path in lake.paths()).sort(order)
+    assert same_values(frame["value"].to_list()) == wanted
+    query = f'select value from read_parquet({lake.paths()}) order by partition, "offset"'
+    assert same_values(row[0] for row in duckdb.sql(query).fetchall()) == wanted
+
+
+@pytest.mark.broker
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+def test_files_have_the_values_of_from_json(
+    connected: SparkSession, apache: Cluster, new_topic: TopicMaker, lake: Lake
+) -> None:
+    topic = new_topic(apache, 2)
+    real(apache).produce(topic, ({"value": json_order(n), "partition": n % 2} for n in range(2000)))
+    kind = StructType.fromDDL(JSON_ORDER)
+    archived(connected, apache, topic, lake, value_format="json", value_schema=kind.json())
+    witness = theirs(connected, apache, topic).select(
+        "partition", "offset", from_json(expr("cast(value as string)"), kind).alias("value")
+    )
+    found = hashes(connected.read.parquet(*lake.paths()))
+    assert len(found) == 2000
+    assert found == hashes(witness)
