@@ -31,7 +31,12 @@ from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, a
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.session import topic_options
-from kafka_native.spark.pipelines.typed_archive import check_targets, file_schema, task_options
+from kafka_native.spark.pipelines.typed_archive import (
+    check_dead_letters,
+    check_lake,
+    file_schema,
+    task_options,
+)
 from kafka_native.spark.ranges import OffsetRange
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
@@ -85,7 +90,8 @@ class Topic:
         """Archive offsets as one batch, with a task that was pickled as in Spark."""
         options = self.task_options(**more)
         lake.prepare()
-        check_targets(lake, options)
+        check_lake(lake, options)
+        check_dead_letters(options)
         run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
         run.commit(FakeFrame([(self.name, 0, start, end)]), batch)  # type: ignore[arg-type]
         return run
@@ -256,8 +262,43 @@ def test_added_fields_are_null_in_old_files_and_others_are_refused(
         orders.archive(lake, 2, 5, 5, flatten="true")
     raw = task_options(topic_options(orders.config, [orders.name], None))
     with pytest.raises(PipelineError, match="value changes from struct"):
-        check_targets(lake, raw)
+        check_lake(lake, raw)
     assert len(lake.manifests()) == 2
+
+
+def test_the_mode_may_change_between_runs(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"bad", *orders.encode(NEWER, NEWER_ORDERS))
+    orders.archive(lake, 0, 0, 4, mode="PERMISSIVE", value_schema="1")
+    orders.archive(lake, 1, 4, 6)
+    orders.archive(lake, 2, 6, 6, mode="PERMISSIVE")
+    rows = rows_of(lake)
+    assert [row["_corrupt_record"] for row in rows] == [None, None, None, b"bad", None, None]
+    assert [row["value"] and row["value"]["note"] for row in rows] == [*[None] * 4, "x", "y"]
+    with pytest.raises(PipelineError, match="_corrupt_record goes; _corrupt_record_reason goes"):
+        orders.archive(lake, 3, 6, 6, mode="PERMISSIVE", columnNameOfCorruptRecord="broken")
+
+
+def test_protobuf_values_and_several_topics(orders: Topic, lake: Lake) -> None:
+    pytest.importorskip("google.protobuf")
+    names = [f"{orders.name}-{each}" for each in ("a", "b")]
+    text = 'syntax = "proto3"; message Visit { string page = 1; uint32 seconds = 2; }'
+    typed = {"value.format": "protobuf", "value.schema": text}
+    options = task_options(topic_options(orders.config, [], f"{orders.name}-.*", **typed))
+    lake.prepare()
+    run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
+    with Producer(orders.config) as producer:
+        for name in names:
+            orders.cluster.create_topic(name, 1)
+            producer.produce(name, b"\x0a\x04home\x10\x07")
+        assert producer.flush(30) == 0
+    run.commit(FakeFrame([(name, 0, 0, 1) for name in names]), 0)  # type: ignore[arg-type]
+    assert [row["value"] for row in rows_of(lake)] == [{"page": "home", "seconds": 7}] * 2
+    assert sorted(lake.schemas()) == names
+    narrow = task_options(
+        topic_options(orders.config, [], f"{orders.name}-.*", **typed, columns="value.page")
+    )
+    with pytest.raises(PipelineError, match=rf"files of {names[0]} .*value\.seconds goes"):
+        check_lake(lake, narrow)
 
 
 def test_every_type_is_read_back(
@@ -343,6 +384,9 @@ def test_command(spark: SparkSession, orders: Topic, lake: Lake, tmp_path: Path)
     assert missing.exit_code == 1
     assert "option schema.registry.url: it is missing" in missing.output
     words += ["-r", orders.registry.url, "-X", "schema.registry.timeout=10"]
+    unknown = [*words, "--dry-run", "--value-subject", "none"]
+    refused = CliRunner().invoke(archive_command.command, unknown)
+    assert "the registry doesn't return none" in refused.output
     planned = CliRunner().invoke(archive_command.command, [*words, "--dry-run"])
     assert (planned.exit_code, "4 offsets" in planned.output) == (0, True), planned.output
     failed = CliRunner().invoke(archive_command.command, words)

@@ -39,7 +39,8 @@ from kafka_native.spark.pipelines.session import (
 )
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.pipelines.typed_archive import (
-    check_targets,
+    check_dead_letters,
+    check_lake,
     error_columns,
     file_schema,
     keep_schemas,
@@ -272,7 +273,8 @@ def archive(
     source = _source(config, topics, pattern, times, options)
     parsed = task_options(source, place)
     target.prepare()
-    check_targets(target, parsed)
+    check_lake(target, parsed)
+    check_dead_letters(parsed)
     with _session(session, master, conf) as spark:
         counter = WorkCounter(spark)
         run = _Run(target, parsed, settings or ParquetSettings(), overlap, counter)
@@ -305,6 +307,7 @@ def plan_archive(
     session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
+    checkpoint: str | None = None,
     starting: str = "earliest",
     start_ms: int | None = None,
     end_ms: int | None = None,
@@ -314,17 +317,21 @@ def plan_archive(
 
     Nothing is read or decoded. The parameters are those of `archive`.
 
-    :raises PipelineError: A topic was recreated since it was archived.
+    :raises OptionError: An option is invalid, or a schema isn't found.
+    :raises PipelineError: A topic was recreated since it was archived, or its files would get
+        columns that differ.
     """
     target = lake if isinstance(lake, Lake) else Lake(lake)
     ends = target.ends()
     streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
     kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
-    source = planned_options(
-        _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
-    )
+    source = _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
+    is_known = checkpoint is not None or target.is_local
+    place = (checkpoint or _default_checkpoint(target)) if is_known else ""
+    check_lake(target, task_options(source, place))
     with _session(session, master, conf) as spark:
-        table = spark.read.format("kafka_native").options(**source).load().toArrow()
+        frame = spark.read.format("kafka_native").options(**planned_options(source)).load()
+        table = frame.toArrow()
     found = [each for batch in table.to_batches() for each in ranges_in(batch)]
     topic_ids = target.topic_ids()
     for each in found:

@@ -31,11 +31,11 @@ import pyarrow as pa
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
+    merged,
     packed,
     refused_changes,
     schema_id,
     unpacked,
-    widest,
 )
 from kafka_native.spark.pipelines.manifest_log import ManifestLog
 from kafka_native.spark.pipelines.manifests import (
@@ -145,7 +145,7 @@ class Lake(Folder):
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
         folders = pa.schema([("topic", pa.string()), ("date", pa.date32())])
-        columns = widest(self.schema_of(name) for name in {each.schema for each in files})
+        columns = merged(self.schema_of(name) for name in {each.schema for each in files})
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
@@ -227,13 +227,20 @@ class Lake(Folder):
             self.make(f"{LOG}/schemas")
             self.write(schema_path(name), packed(schema))
 
-    def check_schema(self, schema: pa.Schema, topics: Collection[str]) -> None:
+    def check_schema(
+        self, schema: pa.Schema, topics: Collection[str], optional: Collection[str] = ()
+    ) -> None:
         """Check that files of these topics may have these columns.
 
+        :param optional: The names of columns that files may lack.
         :raises PipelineError: A topic has columns that differ. Only added columns are allowed.
         """
         for topic, known in sorted(self.schemas().items()):
-            changes = [text for each in known for text in refused_changes(each, schema)]
+            needed = (
+                pa.schema([column for column in each if column.name not in optional])
+                for each in known
+            )
+            changes = [text for each in needed for text in refused_changes(each, schema)]
             if changes and topic in topics:
                 raise PipelineError(
                     f"the files of {topic} in the lake {self.uri} have other columns: "

@@ -7,7 +7,7 @@ of the source's typed columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +22,8 @@ from kafka_native.spark.typed_columns import NAMES as TYPED_NAMES
 from kafka_native.spark.typed_columns import REGISTRY_PREFIX, TypedColumns, resolve
 
 __all__ = [
-    "check_targets",
+    "check_dead_letters",
+    "check_lake",
     "error_columns",
     "file_schema",
     "keep_schemas",
@@ -98,21 +99,30 @@ def error_columns(options: SourceOptions) -> list[str]:
     return [name for name, (_, kind) in found.items() if kind == "error"]
 
 
-def check_targets(lake: Lake, options: SourceOptions) -> None:
-    """Check the lake and the target of dead letters, before anything is read.
+def check_dead_letters(options: SourceOptions) -> None:
+    """Check the target of dead letters, before anything is read.
 
-    :raises OptionError: The target of dead letters doesn't exist.
-    :raises PipelineError: A topic's files in the lake have columns that differ.
+    :raises OptionError: It doesn't exist.
     """
     if options.dead_letters is not None:
         from kafka_native.spark.dead_letters import check_target
 
         check_target(options)
+
+
+def check_lake(lake: Lake, options: SourceOptions) -> None:
+    """Check the columns of the lake's files, before anything is read.
+
+    :raises PipelineError: A topic's files have columns that differ.
+    """
     topics = options.subscription.named_topics
     if options.subscription.pattern:
         pattern = topic_pattern(options.subscription.pattern)
         topics = tuple(each for each in lake.schemas() if pattern.fullmatch(each))
-    lake.check_schema(file_schema(options), topics)
+    optional: Collection[str] = ()
+    if options.typed is not None:  # with another mode, the columns of bad records are there or not
+        optional = replace(options.typed, mode="PERMISSIVE").error_columns
+    lake.check_schema(file_schema(options), topics, optional)
 
 
 def keep_schemas(lake: Lake, options: SourceOptions) -> None:
