@@ -27,6 +27,7 @@ from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark.commands import archive as archive_command
 from kafka_native.spark.errors import MalformedRecordError, OptionError
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, archive, maintain
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
@@ -41,6 +42,8 @@ from kafka_native.spark.ranges import OffsetRange
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.lakes import NOON_MS, FakeFrame
+from tests.spark.test_maintain import fails_after
+from tests.spark.test_manifest_log import KilledError
 from tests.spark.test_typed_frames import JSON_ORDER, encoded, json_order, real
 from tests.spark.typed_topics import NESTED, ORDER, ORDERS, nested_rows
 
@@ -243,6 +246,32 @@ def test_a_missing_topic_of_dead_letters_is_noticed_before_the_start(
     assert lake.files() == []
 
 
+def test_driver_may_end_at_any_step(
+    orders: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the driver is the last one in turn, and Spark runs the batch again."""
+    orders.produce(b"bad", *orders.encode(ORDER, ORDERS))
+    for steps in range(50):
+        lake = Lake(tmp_path / f"lake-{steps}")
+        dead = tmp_path / f"dead-{steps}"
+        lake.prepare()
+        left = [steps]
+        with monkeypatch.context() as patched:
+            for name in ("write_bytes", "move", "delete", "remove"):
+                patched.setattr(Folder, name, fails_after(left, getattr(Folder, name)))
+            try:
+                orders.archive(lake, 0, 0, 6, deadLetters=str(dead))
+                break
+            except KilledError:
+                pass
+        again = Lake(lake.root)
+        orders.archive(again, 0, 0, 6, deadLetters=str(dead))
+        assert [row["offset"] for row in rows_of(again)] == [0, 1, 2, 4, 5]
+        assert pq.read_table(dead)["offset"].to_pylist() == [3]
+        assert [each.left_out for each in again.manifests()] == [1]
+    assert steps > 5
+
+
 # --- schemas ---
 
 
@@ -369,17 +398,28 @@ def test_an_archive_keeps_its_schema_until_an_upgrade(
     frame = spark.read.option("mergeSchema", "true").parquet(*lake.paths())
     found = frame.where("value.note is not null").select("value.*").orderBy("id").collect()
     assert [(row.id, row.note) for row in found] == [(1, "x"), (2, "y")]
+    newest = {**NEWER, "fields": [*NEWER["fields"], {"name": "x", "type": "int", "default": 0}]}  # type: ignore[misc]
+    orders.encode(newest, NEWER_ORDERS.append_column("x", pa.array([1, 2], pa.int32())))
+    orders.config["bootstrap.servers"] += ",127.0.0.1:1"  # the same checkpoint
     orders.produce(b"bad")
     with pytest.raises(PipelineError, match="at offset 7: its value doesn't decode"):
         run()
     assert run(mode="DROPMALFORMED").left_out == 1
+    assert "x" not in [each.name for each in lake.dataset().schema.field("value").type]
     assert lake.gaps() == []
 
 
 def test_command(spark: SparkSession, orders: Topic, lake: Lake, tmp_path: Path) -> None:
     orders.produce(b"bad")
     words = ["--bootstrap", orders.config["bootstrap.servers"], "--topics", orders.name]
-    words += ["--lake", lake.root, "--value-format", "avro"]
+    words += ["--lake", lake.root]
+    registry = ["-X", f"schema.registry.url={orders.registry.url}"]
+    environment = {"SCHEMA_REGISTRY_URL": orders.registry.url}
+    raw = CliRunner(env=environment).invoke(
+        archive_command.command, [*words, *registry, "--dry-run"]
+    )
+    assert raw.exit_code == 0, raw.output
+    words += ["--value-format", "avro"]
     missing = CliRunner().invoke(archive_command.command, words)
     assert missing.exit_code == 1
     assert "option schema.registry.url: it is missing" in missing.output
