@@ -20,6 +20,8 @@ SCENARIOS = {
     "tuned": ("jvm", "frames"),
     "stream": ("jvm", "frames"),
     "archive": ("jvm", "direct"),
+    "archive_avro": ("jvm", "direct"),
+    "archive_json": ("jvm", "direct"),
     "mirror": ("jvm", "frames", "direct"),
     "trigger": ("jvm", "frames"),
     "to_kafka": ("jvm", "frames"),
@@ -30,7 +32,7 @@ WRITING = ("write", "tuned", "mirror", "to_kafka")
 
 
 # The scenarios whose source has Avro records, of this schema.
-AVRO = ("avro",)
+AVRO = ("avro", "archive_avro")
 FIELDS = ("user", "type", "page", "country")
 AVRO_SCHEMA = {
     "type": "record",

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def archive(spark: SparkSession, work: Work) -> None:
+def archive(spark: SparkSession, work: Work, **options: str) -> None:
     """Archive all records to a lake of Parquet files, with the default compression of Spark."""
     from kafka_native.spark.pipelines.archive import archive as run
     from kafka_native.spark.pipelines.parquet import ParquetSettings
@@ -24,6 +24,7 @@ def archive(spark: SparkSession, work: Work) -> None:
         session=spark,
         checkpoint=checkpoint,
         settings=settings,
+        options=options,
     )
 
 

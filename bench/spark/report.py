@@ -36,6 +36,8 @@ GOALS = (
     Goal("tuned", "frames", "rate", 1.6),
     Goal("stream", "frames", "rate", 1.4),
     Goal("archive", "direct", "rate", 5),
+    Goal("archive_avro", "direct", "rate", 4),
+    Goal("archive_json", "direct", "rate", 6),
     Goal("mirror", "direct", "rate", 6),
     Goal("trigger", "frames", TRIGGER, 1.4, at_least=False),
     Goal("to_kafka", "frames", TRIGGER, 1.4, at_least=False),

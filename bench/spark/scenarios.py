@@ -14,7 +14,7 @@ from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 from bench.spark import AVRO_SCHEMA, FIELDS, Work
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.streaming.listener import StreamingQueryProgress
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -62,27 +62,46 @@ def parquet(spark: SparkSession, contestant: str, work: Work) -> Outcome:
 
 def json(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Decode JSON values, and read all their fields into one row of sums."""
-    kind = StructType([StructField(name, StringType()) for name in FIELDS])
-    kind = kind.add("price", DoubleType())
     if contestant != "jvm":
-        typed = {"value.format": "json", "value.schema": kind.json(), "mode": "FAILFAST"}
-        return fields(source(spark, contestant, work, columns="value", **typed), work)
-    from pyspark.sql.functions import from_json
-
-    theirs = source(spark, contestant, work).selectExpr("cast(value as string) value")
-    return fields(theirs.select(from_json("value", kind).alias("value")), work)
+        return fields(source(spark, contestant, work, columns="value", **json_options()), work)
+    return fields(source(spark, contestant, work).select(json_value()), work)
 
 
 def avro(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Decode Avro values, and read all their fields into one row of sums."""
-    schema = dumps(AVRO_SCHEMA)
     if contestant != "jvm":
-        typed = {"value.format": "avro", "value.schema": schema}
-        return fields(source(spark, contestant, work, columns="value", **typed), work)
+        return fields(source(spark, contestant, work, columns="value", **avro_options()), work)
+    return fields(source(spark, contestant, work).select(avro_value()), work)
+
+
+def json_kind() -> StructType:
+    """The type of JSON values."""
+    kind = StructType([StructField(name, StringType()) for name in FIELDS])
+    return kind.add("price", DoubleType())
+
+
+def json_options() -> dict[str, str]:
+    """The options with which our source decodes JSON values."""
+    return {"value.format": "json", "value.schema": json_kind().json(), "mode": "FAILFAST"}
+
+
+def avro_options() -> dict[str, str]:
+    """The options with which our source decodes Avro values."""
+    return {"value.format": "avro", "value.schema": dumps(AVRO_SCHEMA)}
+
+
+def json_value() -> Column:
+    """The column ``value``, decoded by Spark's function."""
+    from pyspark.sql.functions import expr, from_json
+
+    return from_json(expr("cast(value as string)"), json_kind()).alias("value")
+
+
+def avro_value() -> Column:
+    """The column ``value``, decoded by Spark's function."""
     from pyspark.sql.avro.functions import from_avro
 
-    theirs = source(spark, contestant, work)
-    return fields(theirs.select(from_avro("value", schema).alias("value")), work)
+    return from_avro("value", dumps(AVRO_SCHEMA)).alias("value")
 
 
 def fields(frame: DataFrame, work: Work) -> Outcome:
@@ -119,7 +138,12 @@ def tuned(spark: SparkSession, contestant: str, work: Work) -> Outcome:
 
 def stream(spark: SparkSession, contestant: str, work: Work) -> Outcome:
     """Stream all records to Parquet files, with a checkpoint."""
-    writer = source(spark, contestant, work, stream=True).writeStream.format("parquet")
+    return to_parquet(source(spark, contestant, work, stream=True), work)
+
+
+def to_parquet(frame: DataFrame, work: Work) -> Outcome:
+    """Stream a frame to Parquet files, with a checkpoint."""
+    writer = frame.writeStream.format("parquet")
     writer = writer.option("checkpointLocation", f"{work.folder}/checkpoint").trigger(
         availableNow=True
     )
@@ -135,6 +159,33 @@ def archive(spark: SparkSession, contestant: str, work: Work) -> Outcome:
 
     direct.archive(spark, work)
     return rows_of(work), {}
+
+
+def archive_avro(spark: SparkSession, contestant: str, work: Work) -> Outcome:
+    """Copy the topic to Parquet files whose values are decoded from Avro."""
+    if contestant != "direct":
+        return typed_stream(spark, contestant, work, avro_value())
+    from bench.spark import direct
+
+    direct.archive(spark, work, **avro_options())
+    return rows_of(work), {}
+
+
+def archive_json(spark: SparkSession, contestant: str, work: Work) -> Outcome:
+    """Copy the topic to Parquet files whose values are decoded from JSON."""
+    if contestant != "direct":
+        return typed_stream(spark, contestant, work, json_value())
+    from bench.spark import direct
+
+    direct.archive(spark, work, **json_options())
+    return rows_of(work), {}
+
+
+def typed_stream(spark: SparkSession, contestant: str, work: Work, value: Column) -> Outcome:
+    """Stream all records to Parquet files, with another column ``value``."""
+    frame = source(spark, contestant, work, stream=True)
+    others = [name for name in frame.columns if name != "value"]
+    return to_parquet(frame.select(*others, value), work)
 
 
 def mirror(spark: SparkSession, contestant: str, work: Work) -> Outcome:
@@ -233,6 +284,8 @@ RUN: dict[str, Callable[[SparkSession, str, Work], Outcome]] = {
         tuned,
         stream,
         archive,
+        archive_avro,
+        archive_json,
         mirror,
         trigger,
         to_kafka,

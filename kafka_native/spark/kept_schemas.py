@@ -23,14 +23,23 @@ __all__ = ["difference", "keep", "kept_schemas", "log_upgrades"]
 FOLDER: Final = "schemas"
 
 
-def kept_schemas(options: SourceOptions) -> dict[str, PinnedSchema]:
+def kept_schemas(
+    options: SourceOptions, *, is_only_source: bool = False
+) -> dict[str, PinnedSchema]:
     """The kept schemas by column: ``key`` or ``value``. Empty: the stream hasn't kept any.
 
     Schemas of another subject or format don't count, and neither do those that the options name.
+
+    :param is_only_source: The query has no other source. So its schemas are found although its
+        bootstrap servers or topics have changed.
     """
     if options.typed is None or not options.checkpoint:
         return {}
-    content = KeptState(options.checkpoint).read(f"{FOLDER}/{options.file_name}")
+    state = KeptState(options.checkpoint)
+    content = state.read(f"{FOLDER}/{options.file_name}")
+    if content is None and is_only_source:
+        found_names = state.names(FOLDER)
+        content = state.read(found_names[0]) if len(found_names) == 1 else None
     found = {}
     for decoding in options.typed.decodings:
         entry = (content or {}).get(decoding.name)

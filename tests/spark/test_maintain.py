@@ -132,7 +132,9 @@ def test_merged_file_has_about_the_size(lake: Lake) -> None:
     assert content(lake) == before
 
 
-def _fails_after(left: list[int], method: Callable[..., Any]) -> Callable[..., Any]:
+def fails_after(left: list[int], method: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that raises `KilledError` after so many calls of all such methods."""
+
     def call(self: Folder, *arguments: Any) -> Any:
         left[0] -= 1
         if left[0] < 0:
@@ -151,7 +153,7 @@ def test_process_may_end_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyP
         left = [steps]
         with monkeypatch.context() as patched:
             for name in ("write_bytes", "move", "delete", "remove"):
-                patched.setattr(Folder, name, _fails_after(left, getattr(Folder, name)))
+                patched.setattr(Folder, name, fails_after(left, getattr(Folder, name)))
             try:
                 maintain(lake)
                 break

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import pickle
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,9 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql.functions import expr, from_json, sha2, to_json
+from pyspark.sql.types import StructType
 
 from kafka_native import Producer
 from kafka_native._native import codec_core
@@ -24,13 +27,24 @@ from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark.commands import archive as archive_command
 from kafka_native.spark.errors import MalformedRecordError, OptionError
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, archive, maintain
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.session import topic_options
-from kafka_native.spark.pipelines.typed_archive import file_schema, open_targets, task_options
+from kafka_native.spark.pipelines.typed_archive import (
+    check_columns,
+    file_schema,
+    open_targets,
+    task_options,
+)
 from kafka_native.spark.ranges import OffsetRange
+from tests.broker.cluster import Cluster
+from tests.broker.support import TopicMaker
 from tests.spark.lakes import NOON_MS, FakeFrame
+from tests.spark.test_maintain import fails_after
+from tests.spark.test_manifest_log import KilledError
+from tests.spark.test_typed_frames import JSON_ORDER, encoded, json_order, real
 from tests.spark.typed_topics import NESTED, ORDER, ORDERS, nested_rows
 
 pytestmark = pytest.mark.usefixtures("no_consumer_left")
@@ -230,6 +244,32 @@ def test_a_missing_topic_of_dead_letters_is_noticed_before_the_start(
     assert lake.files() == []
 
 
+def test_driver_may_end_at_any_step(
+    orders: Topic, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step of the driver is the last one in turn, and Spark runs the batch again."""
+    orders.produce(b"bad", *orders.encode(ORDER, ORDERS))
+    for steps in range(50):
+        lake = Lake(tmp_path / f"lake-{steps}")
+        dead = tmp_path / f"dead-{steps}"
+        lake.prepare()
+        left = [steps]
+        with monkeypatch.context() as patched:
+            for name in ("write_bytes", "move", "delete", "remove"):
+                patched.setattr(Folder, name, fails_after(left, getattr(Folder, name)))
+            try:
+                orders.archive(lake, 0, 0, 6, deadLetters=str(dead))
+                break
+            except KilledError:
+                pass
+        again = Lake(lake.root)
+        orders.archive(again, 0, 0, 6, deadLetters=str(dead))
+        assert [row["offset"] for row in rows_of(again)] == [0, 1, 2, 4, 5]
+        assert pq.read_table(dead)["offset"].to_pylist() == [3]
+        assert [each.left_out for each in again.manifests()] == [1]
+    assert steps > 5
+
+
 # --- schemas ---
 
 
@@ -249,8 +289,43 @@ def test_added_fields_are_null_in_old_files_and_others_are_refused(
         orders.archive(lake, 2, 5, 5, flatten="true")
     raw = task_options(topic_options(orders.config, [orders.name], None))
     with pytest.raises(PipelineError, match="value changes from struct"):
-        open_targets(lake, raw)
+        check_columns(lake, raw)
     assert len(lake.manifests()) == 2
+
+
+def test_the_mode_may_change_between_runs(orders: Topic, lake: Lake) -> None:
+    orders.produce(b"bad", *orders.encode(NEWER, NEWER_ORDERS))
+    orders.archive(lake, 0, 0, 4, mode="PERMISSIVE", value_schema="1")
+    orders.archive(lake, 1, 4, 6)
+    orders.archive(lake, 2, 6, 6, mode="PERMISSIVE")
+    rows = rows_of(lake)
+    assert [row["_corrupt_record"] for row in rows] == [None, None, None, b"bad", None, None]
+    assert [row["value"] and row["value"]["note"] for row in rows] == [*[None] * 4, "x", "y"]
+    with pytest.raises(PipelineError, match="_corrupt_record goes; _corrupt_record_reason goes"):
+        orders.archive(lake, 3, 6, 6, mode="PERMISSIVE", columnNameOfCorruptRecord="broken")
+
+
+def test_protobuf_values_and_several_topics(orders: Topic, lake: Lake) -> None:
+    pytest.importorskip("google.protobuf")
+    names = [f"{orders.name}-{each}" for each in ("a", "b")]
+    text = 'syntax = "proto3"; message Visit { string page = 1; uint32 seconds = 2; }'
+    typed = {"value.format": "protobuf", "value.schema": text}
+    options = task_options(topic_options(orders.config, [], f"{orders.name}-.*", **typed))
+    open_targets(lake, options)
+    run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
+    with Producer(orders.config) as producer:
+        for name in names:
+            orders.cluster.create_topic(name, 1)
+            producer.produce(name, b"\x0a\x04home\x10\x07")
+        assert producer.flush(30) == 0
+    run.commit(FakeFrame([(name, 0, 0, 1) for name in names]), 0)  # type: ignore[arg-type]
+    assert [row["value"] for row in rows_of(lake)] == [{"page": "home", "seconds": 7}] * 2
+    assert sorted(lake.schemas()) == names
+    narrow = task_options(
+        topic_options(orders.config, [], f"{orders.name}-.*", **typed, columns="value.page")
+    )
+    with pytest.raises(PipelineError, match=rf"files of {names[0]} .*value\.seconds goes"):
+        check_columns(lake, narrow)
 
 
 def test_every_type_is_read_back(
@@ -321,21 +396,35 @@ def test_an_archive_keeps_its_schema_until_an_upgrade(
     frame = spark.read.option("mergeSchema", "true").parquet(*lake.paths())
     found = frame.where("value.note is not null").select("value.*").orderBy("id").collect()
     assert [(row.id, row.note) for row in found] == [(1, "x"), (2, "y")]
+    newest = {**NEWER, "fields": [*NEWER["fields"], {"name": "x", "type": "int", "default": 0}]}  # type: ignore[misc]
+    orders.encode(newest, NEWER_ORDERS.append_column("x", pa.array([1, 2], pa.int32())))
+    orders.config["bootstrap.servers"] += ",127.0.0.1:1"  # the same checkpoint
     orders.produce(b"bad")
     with pytest.raises(PipelineError, match="at offset 7: its value doesn't decode"):
         run()
     assert run(mode="DROPMALFORMED").left_out == 1
+    assert "x" not in [each.name for each in lake.dataset().schema.field("value").type]
     assert lake.gaps() == []
 
 
 def test_command(spark: SparkSession, orders: Topic, lake: Lake, tmp_path: Path) -> None:
     orders.produce(b"bad")
     words = ["--bootstrap", orders.config["bootstrap.servers"], "--topics", orders.name]
-    words += ["--lake", lake.root, "--value-format", "avro"]
+    words += ["--lake", lake.root]
+    registry = ["-X", f"schema.registry.url={orders.registry.url}"]
+    environment = {"SCHEMA_REGISTRY_URL": orders.registry.url}
+    raw = CliRunner(env=environment).invoke(
+        archive_command.command, [*words, *registry, "--dry-run"]
+    )
+    assert raw.exit_code == 0, raw.output
+    words += ["--value-format", "avro"]
     missing = CliRunner().invoke(archive_command.command, words)
     assert missing.exit_code == 1
     assert "option schema.registry.url: it is missing" in missing.output
     words += ["-r", orders.registry.url, "-X", "schema.registry.timeout=10"]
+    unknown = [*words, "--dry-run", "--value-subject", "none"]
+    refused = CliRunner().invoke(archive_command.command, unknown)
+    assert "the registry doesn't return none" in refused.output
     planned = CliRunner().invoke(archive_command.command, [*words, "--dry-run"])
     assert (planned.exit_code, "4 offsets" in planned.output) == (0, True), planned.output
     failed = CliRunner().invoke(archive_command.command, words)
@@ -366,3 +455,102 @@ def test_command_options_need_a_format(tmp_path: Path) -> None:
     ):
         done = CliRunner().invoke(archive_command.command, [*words, *more])
         assert (done.exit_code, text in done.output) == (1, True), done.output
+
+
+# --- Spark's own connector and functions as witnesses ---
+
+HASHED = {
+    "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+"""Options of to_json, so that each text has the whole value."""
+
+
+def hashes(frame: DataFrame) -> list[Row]:
+    """Return the hash of each value, with its place."""
+    whole = sha2(to_json("value", HASHED), 256)
+    return sorted(frame.select("partition", "offset", whole).collect())
+
+
+def same_values(values: Any) -> list[Any]:
+    """Return values of any reader in one form: maps as dicts, and times in UTC."""
+    return [_same(each, "") for each in values]
+
+
+def _same(value: Any, name: str) -> Any:
+    if name == "tags" and isinstance(value, list):  # a map
+        pairs = [each.values() if isinstance(each, dict) else each for each in value]
+        return dict(map(tuple, pairs))
+    if isinstance(value, dict):
+        return {key: _same(each, key) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_same(each, "") for each in value]
+    if isinstance(value, datetime) and name != "local":
+        return value.astimezone(timezone.utc)
+    return bytes(value) if isinstance(value, bytearray) else value
+
+
+def archived(session: SparkSession, apache: Cluster, topic: str, lake: Lake, **typed: str) -> None:
+    options = {name.replace("_", "."): value for name, value in typed.items()}
+    config = {"bootstrap.servers": apache.bootstrap}
+    archive(config, lake, topics=[topic], session=session, options=options)
+
+
+def theirs(session: SparkSession, apache: Cluster, topic: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": apache.bootstrap, "subscribe": topic}
+    return session.read.format("kafka").options(**options).load()
+
+
+@pytest.mark.broker
+def test_files_have_the_values_of_from_avro(
+    connected: SparkSession,
+    apache: Cluster,
+    new_topic: TopicMaker,
+    registry: MockSchemaRegistry,
+    lake: Lake,
+) -> None:
+    from pyspark.sql.avro.functions import from_avro
+
+    topic = new_topic(apache, 2)
+    records = encoded(registry, topic, NESTED, nested_rows(2000))
+    real(apache).produce(
+        topic, [*({"value": each, "partition": n % 2} for n, each in enumerate(records)), {}]
+    )
+    archived(connected, apache, topic, lake, value_format="avro", schema_registry_url=registry.url)
+    schema = json.dumps(NESTED).replace('"logicalType": "time-micros"', '"x": ""')
+    witness = theirs(connected, apache, topic).select(
+        "partition", "offset", from_avro(expr("substring(value, 6)"), schema).alias("value")
+    )
+    ours = connected.read.parquet(*lake.paths())
+    assert ours.select("value").schema.simpleString() == (
+        witness.select("value").schema.simpleString()
+    )
+    assert len(hashes(ours)) == 2001
+    assert hashes(ours) == hashes(witness)
+    collected = witness.orderBy("partition", "offset").collect()
+    wanted = same_values(row.asDict(recursive=True)["value"] for row in collected)
+    order = ["partition", "offset"]
+    table = lake.dataset().to_table().sort_by([(name, "ascending") for name in order])
+    assert same_values(table["value"].to_pylist()) == wanted
+    frame = pl.concat(pl.read_parquet(path) for path in lake.paths()).sort(order)
+    assert same_values(frame["value"].to_list()) == wanted
+    query = f'select value from read_parquet({lake.paths()}) order by partition, "offset"'
+    assert same_values(row[0] for row in duckdb.sql(query).fetchall()) == wanted
+
+
+@pytest.mark.broker
+@pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
+def test_files_have_the_values_of_from_json(
+    connected: SparkSession, apache: Cluster, new_topic: TopicMaker, lake: Lake
+) -> None:
+    topic = new_topic(apache, 2)
+    real(apache).produce(topic, ({"value": json_order(n), "partition": n % 2} for n in range(2000)))
+    kind = StructType.fromDDL(JSON_ORDER)
+    archived(connected, apache, topic, lake, value_format="json", value_schema=kind.json())
+    witness = theirs(connected, apache, topic).select(
+        "partition", "offset", from_json(expr("cast(value as string)"), kind).alias("value")
+    )
+    found = hashes(connected.read.parquet(*lake.paths()))
+    assert len(found) == 2000
+    assert found == hashes(witness)

@@ -229,7 +229,7 @@ def test_rows_are_those_of_from_avro(
 
     topic = new_topic(apache, 2)
     records = encoded(registry, topic, schema, rows(3000))
-    kafka = _real(connected, apache)
+    kafka = real(apache)
     kafka.produce(
         topic,
         [*({"value": each, "partition": n % 2} for n, each in enumerate(records)), {"value": None}],
@@ -304,6 +304,13 @@ def test_records_are_those_of_to_json(kafka: Kafka) -> None:
     assert sorted(ours, key=repr) == sorted(theirs, key=repr)
 
 
+JSON_ORDER = (
+    "id BIGINT, name STRING, price DECIMAL(12,2), real DOUBLE, ok BOOLEAN, on DATE, "
+    "at TIMESTAMP, tags MAP<STRING,INT>, lines ARRAY<STRUCT<sku:STRING,counts:ARRAY<INT>>>"
+)
+"""The type of `json_order`."""
+
+
 @pytest.mark.broker
 @pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
 def test_rows_are_those_of_from_json(
@@ -312,13 +319,10 @@ def test_rows_are_those_of_from_json(
     from pyspark.sql.functions import from_json
     from pyspark.sql.types import StructType
 
-    kind = StructType.fromDDL(
-        "id BIGINT, name STRING, price DECIMAL(12,2), real DOUBLE, ok BOOLEAN, on DATE, "
-        "at TIMESTAMP, tags MAP<STRING,INT>, lines ARRAY<STRUCT<sku:STRING,counts:ARRAY<INT>>>"
-    )
+    kind = StructType.fromDDL(JSON_ORDER)
     topic = new_topic(apache, 2)
-    kafka = _real(connected, apache)
-    kafka.produce(topic, ({"value": _json(n), "partition": n % 2} for n in range(3000)))
+    kafka = real(apache)
+    kafka.produce(topic, ({"value": json_order(n), "partition": n % 2} for n in range(3000)))
     base = {"kafka.bootstrap.servers": apache.bootstrap, "subscribe": topic}
     theirs = connected.read.format("kafka").options(**base).load()
     theirs = theirs.select(from_json(expr("cast(value as string)"), kind).alias("value"))
@@ -330,7 +334,8 @@ def test_rows_are_those_of_from_json(
     )
 
 
-def _json(number: int) -> bytes:
+def json_order(number: int) -> bytes:
+    """Return a JSON record, of which some fields may be missing or null."""
     record: dict[str, Any] = {"id": number, "name": f"näme {number}", "more": [1, {"x": None}]}
     if number % 3:
         record |= {"price": number / 4, "real": number / 7, "ok": number % 2 == 0}
@@ -346,15 +351,15 @@ def _plain(row: Any) -> Any:
     return row.asDict(recursive=True)
 
 
-def _real(session: SparkSession, apache: Cluster) -> Any:
+def real(apache: Cluster) -> Any:
     """Return the helpers of the tests for a real cluster."""
-    return _Producing(apache.bootstrap, session)
+    return _Producing(apache.bootstrap)
 
 
 class _Producing:
     """Produces to a real cluster."""
 
-    def __init__(self, bootstrap: str, session: SparkSession) -> None:
+    def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
 
     def produce(self, topic: str, records: Any) -> None:

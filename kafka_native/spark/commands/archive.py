@@ -152,6 +152,7 @@ def command(
         "starting": start,
         "start_ms": start_time,
         "end_ms": end_time,
+        "checkpoint": checkpoint,
         "options": options,
         "session": partial(common.spark_session, "kafka_native archive", master, conf),
     }
@@ -170,7 +171,6 @@ def command(
                 kafka,
                 target,
                 **common_arguments,
-                checkpoint=checkpoint,
                 trigger=trigger,
                 interval_s=interval,
                 settings=settings,

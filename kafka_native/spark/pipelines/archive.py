@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -33,6 +33,7 @@ from kafka_native.spark.pipelines.session import (
 )
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.pipelines.typed_archive import (
+    check_columns,
     error_columns,
     keep_schemas,
     open_targets,
@@ -297,6 +298,7 @@ def plan_archive(
     session: SparkSession | SessionOpener | None = None,
     master: str = "local[*]",
     conf: Mapping[str, str] | None = None,
+    checkpoint: str | None = None,
     starting: str = "earliest",
     start_ms: int | None = None,
     end_ms: int | None = None,
@@ -306,17 +308,23 @@ def plan_archive(
 
     Nothing is read or decoded. The parameters are those of `archive`.
 
-    :raises PipelineError: A topic was recreated since it was archived.
+    :raises OptionError: An option is invalid, or a schema isn't found.
+    :raises PipelineError: A topic was recreated since it was archived, or its files would get
+        columns that differ.
     """
     target = lake if isinstance(lake, ArchiveTarget) else Lake(lake)
     ends = target.ends()
     streams_only = {"maxoffsetspertrigger", "minoffsetspertrigger", "maxtriggerdelay"}
     kept = {key: value for key, value in (options or {}).items() if key.lower() not in streams_only}
-    source = planned_options(
-        _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
-    )
+    source = _source(config, topics, pattern, _times(starting, start_ms, end_ms), kept)
+    place = checkpoint or ""
+    if not place:
+        with suppress(PipelineError):  # without a default, no checkpoint keeps a schema
+            place = target.default_checkpoint()
+    check_columns(target, task_options(source, place))
     with _session(session, master, conf) as spark:
-        table = spark.read.format("kafka_native").options(**source).load().toArrow()
+        frame = spark.read.format("kafka_native").options(**planned_options(source)).load()
+        table = frame.toArrow()
     found = [each for batch in table.to_batches() for each in ranges_in(batch)]
     topic_ids = target.topic_ids()
     for each in found:

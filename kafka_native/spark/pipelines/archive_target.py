@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -60,10 +60,13 @@ class ArchiveTarget(ABC):
         :raises PipelineError: The target exists and can't take the records.
         """
 
-    def check_columns(self, is_archived: Callable[[str], bool]) -> None:  # noqa: B027
-        """Check that the records of topics may have these columns, after `prepare()`.
+    def check_columns(  # noqa: B027
+        self, is_archived: Callable[[str], bool], optional: Collection[str] = ()
+    ) -> None:
+        """Check that the records of topics may have the columns of `use_columns()`.
 
         :param is_archived: Whether the run reads a topic.
+        :param optional: The names of columns that the target may have in addition.
         :raises PipelineError: The target has other columns of such a topic.
         """
 

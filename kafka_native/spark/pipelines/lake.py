@@ -20,7 +20,7 @@ attempt replaces.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import Path, PurePosixPath
@@ -32,11 +32,11 @@ from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
+    merged,
     packed,
     refused_changes,
     schema_id,
     unpacked,
-    widest,
 )
 from kafka_native.spark.pipelines.manifest_log import ManifestLog
 from kafka_native.spark.pipelines.manifests import (
@@ -147,7 +147,7 @@ class Lake(Folder, ArchiveTarget):
         if not files:
             raise PipelineError(f"the lake {self.uri} has no published files of that kind")
         folders = pa.schema([("topic", pa.string()), ("date", pa.date32())])
-        columns = widest(self.schema_of(name) for name in {each.schema for each in files})
+        columns = merged(self.schema_of(name) for name in {each.schema for each in files})
         return dataset.dataset(
             [f"{self.root}/{each.path}" for each in files],
             filesystem=self.fs,
@@ -245,14 +245,21 @@ class Lake(Folder, ArchiveTarget):
         """Take the columns of the files that `range_writer` writes; by default `SCHEMA`."""
         self._columns = columns
 
-    def check_columns(self, is_archived: Callable[[str], bool]) -> None:
+    def check_columns(
+        self, is_archived: Callable[[str], bool], optional: Collection[str] = ()
+    ) -> None:
         """Check that files of topics may have the columns of `use_columns`.
 
         :param is_archived: Whether the run reads a topic.
+        :param optional: The names of columns that files may lack.
         :raises PipelineError: A topic has columns that differ. Only added columns are allowed.
         """
         for topic, known in sorted(self.schemas().items()):
-            changes = [text for each in known for text in refused_changes(each, self._columns)]
+            needed = (
+                pa.schema([column for column in each if column.name not in optional])
+                for each in known
+            )
+            changes = [text for each in needed for text in refused_changes(each, self._columns)]
             if changes and is_archived(topic):
                 raise PipelineError(
                     f"the files of {topic} in the lake {self.uri} have other columns: "

@@ -1,8 +1,7 @@
 """The columns of a lake's files, and how they may change.
 
 The files of a topic may get further columns and fields, as the schemas of its records do. A column
-never changes its type and never goes. So the newest columns hold the records of all files, with
-nulls in place of what older files lack.
+never changes its type. So all files can be read together, with nulls in place of what a file lacks.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ __all__ = [
     "COLUMNS",
     "NAMES",
     "SCHEMA",
+    "merged",
     "packed",
     "refused_changes",
     "schema_id",
     "unpacked",
-    "widest",
 ]
 
 COLUMNS: Final = ("partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
@@ -102,15 +101,33 @@ def _refused(before: pa.DataType, after: pa.DataType, path: str) -> Iterator[str
         yield f"{path} changes from {before} to {after}"
 
 
-def widest(schemas: Iterable[pa.Schema]) -> pa.Schema:
-    """The columns that hold those of all others.
+def merged(schemas: Iterable[pa.Schema]) -> pa.Schema:
+    """The columns and fields of all schemas.
 
-    :raises PipelineError: There are none: the records of several topics have different columns.
+    :raises PipelineError: The types of a column differ: it belongs to several topics.
     """
-    found = list(schemas)
-    refused: list[str] = []
-    for each in found:
-        refused = [text for other in found for text in refused_changes(other, each)]
-        if not refused:
-            return each
-    raise PipelineError(f"the files have no common columns: {refused[0]}. Choose topics")
+    found: pa.DataType | None = None
+    for each in schemas:
+        columns = pa.struct(list(each))
+        found = columns if found is None else _merged(found, columns, "")
+    if found is None:
+        raise ValueError("there are no schemas")
+    return pa.schema(list(found))
+
+
+def _merged(one: pa.DataType, other: pa.DataType, path: str) -> pa.DataType:
+    if one == other:
+        return one
+    if pa.types.is_struct(one) and pa.types.is_struct(other):
+        fields = {each.name: each.type for each in one}
+        for each in other:
+            kind = fields.get(each.name, each.type)
+            fields[each.name] = _merged(kind, each.type, f"{path}.{each.name}".lstrip("."))
+        return pa.struct(list(fields.items()))
+    if pa.types.is_map(one) and pa.types.is_map(other) and one.key_type == other.key_type:
+        item = _merged(one.item_type, other.item_type, f"{path}[]")
+        return pa.map_(one.key_field, one.item_field.with_type(item))
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        item = _merged(one.value_type, other.value_type, f"{path}[]")
+        return pa.list_(one.value_field.with_type(item))
+    raise PipelineError(f"the files have no common columns: {path} is {one} or {other}")

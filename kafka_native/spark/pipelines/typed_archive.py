@@ -7,7 +7,7 @@ of the source's typed columns.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -22,6 +22,7 @@ from kafka_native.spark.typed_columns import NAMES as TYPED_NAMES
 from kafka_native.spark.typed_columns import REGISTRY_PREFIX, TypedColumns, resolve
 
 __all__ = [
+    "check_columns",
     "error_columns",
     "file_schema",
     "keep_schemas",
@@ -69,7 +70,7 @@ def task_options(source: Mapping[str, str], checkpoint: str = "") -> SourceOptio
 
     columns = (*COLUMNS, *parsed.typed.error_columns)
     options = replace(parsed, columns=columns, checkpoint=checkpoint)
-    kept = kept_schemas(options)
+    kept = kept_schemas(options, is_only_source=True)
     decoded = resolve(parsed.typed, kept)
     log_upgrades(decoded, kept)
     _check_names(decoded, columns)
@@ -110,11 +111,24 @@ def open_targets(target: ArchiveTarget, options: SourceOptions) -> None:
         from kafka_native.spark.dead_letters import check_target
 
         check_target(options)
+    check_columns(target, options)
+
+
+def check_columns(target: ArchiveTarget, options: SourceOptions) -> None:
+    """Check the columns of the files that the lake or table has.
+
+    :raises PipelineError: A topic's files have columns that differ.
+    """
+    target.use_columns(file_schema(options))
     named = frozenset(options.subscription.named_topics)
     pattern = options.subscription.pattern
     expression = topic_pattern(pattern) if pattern else None
+    optional: Collection[str] = ()
+    if options.typed is not None:  # with another mode, the columns of bad records are there or not
+        optional = replace(options.typed, mode="PERMISSIVE").error_columns
     target.check_columns(
-        lambda topic: topic in named if expression is None else bool(expression.fullmatch(topic))
+        lambda topic: topic in named if expression is None else bool(expression.fullmatch(topic)),
+        optional,
     )
 
 
