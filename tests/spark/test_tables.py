@@ -387,7 +387,7 @@ def test_column_that_is_new_is_added_and_another_change_is_refused(
     assert sum(each is not None for each in headers) == 36
     assert all(row["headers"] is None for row in table.to_pylist() if row["offset"] < 40)
     changed = schema.set(schema.get_field_index("key"), pa.field("key", pa.string()))
-    with pytest.raises(PipelineError, match=r"column 'key' of the table .* is (large_)?binary"):
+    with pytest.raises(PipelineError, match="key changes from binary to"):
         tables.target(schema=changed).prepare()
 
 
@@ -594,7 +594,10 @@ def test_delta_table_that_lost_its_state_is_refused(
     ("columns", "error"),
     [
         ({"x": [1]}, "has no column 'topic'"),
-        ({"topic": ["a"], "partition": [1], "offset": [1]}, "column 'partition' of the table"),
+        (
+            {"topic": ["a"], "partition": [1], "offset": [1]},
+            "partition changes from int64 to int32",
+        ),
     ],
 )
 def test_delta_table_of_another_program_is_checked(

@@ -35,7 +35,7 @@ from kafka_native.spark.pipelines.table_target import (
     TableState,
     TableTarget,
     check_partitions,
-    missing_columns,
+    lacks_columns,
     unit_of,
 )
 from kafka_native.spark.pipelines.table_writer import TableFile, TableLayout
@@ -268,18 +268,26 @@ class DeltaTarget(TableTarget):
             )
 
     def _wanted(self, columns: Sequence[str]) -> pa.Schema:
-        """The table's columns, with those that it is partitioned by."""
-        return pa.schema(
-            [*self.schema, *(each for each in TIME_COLUMNS["hour"] if each.name in columns)]
-        )
+        """The table's columns, with those that it is partitioned by.
+
+        :raises PipelineError: A field of the records has the name of such a column.
+        """
+        added = [each for each in TIME_COLUMNS["hour"] if each.name in columns]
+        for each in added:
+            if each.name in self.schema.names:
+                raise PipelineError(
+                    f"the table {self.uri} has its own column {each.name}, for its partitions, and "
+                    f"the records have a field {each.name}: leave flatten out, or partition by "
+                    "something else"
+                )
+        return pa.schema([*self.schema, *added])
 
     def _add_columns(self, table: DeltaTable, wanted: pa.Schema) -> None:
-        from deltalake import Schema
+        from deltalake import write_deltalake
 
-        added = missing_columns(self.uri, pa.schema(table.schema()), wanted)
-        if added:
-            with _errors_of(self.uri):
-                table.alter.add_columns(Schema.from_arrow(pa.schema(added)).fields)
+        if lacks_columns(self.uri, pa.schema(table.schema()), wanted):
+            with _errors_of(self.uri):  # no rows, so it adds no file
+                write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge")
 
     def _action(self, file: TableFile) -> AddAction:
         from deltalake.transaction import AddAction

@@ -27,7 +27,7 @@ from kafka_native.spark.pipelines.table_target import (
     TableState,
     TableTarget,
     check_partitions,
-    missing_columns,
+    lacks_columns,
     unit_of,
 )
 from kafka_native.spark.pipelines.table_writer import TableFile, TableLayout
@@ -96,12 +96,12 @@ class IcebergTarget(TableTarget):
                 self._make()
                 self._open()
         table = self._opened()
-        added = missing_columns(self.uri, _columns(table), self.schema)
+        is_narrow = lacks_columns(self.uri, _columns(table), self.schema)
         found = _partition_by(self.uri, table)
         check_partitions(self.uri, found, self.partition_by)
-        if added:
+        if is_narrow:
             with _errors_of(self.uri), table.update_schema() as update:
-                update.union_by_name(pa.schema(added))
+                update.union_by_name(self.schema)
         self._layout = TableLayout(_with_field_ids(self.schema, table), unit_of(found))
         self._spec_id = table.spec().spec_id
         self._data = table.properties.get("write.data.path", f"{table.location()}/data")

@@ -21,7 +21,7 @@ import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
-from kafka_native.spark.pipelines.lake_schemas import SCHEMA
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA, refused_changes
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
@@ -361,24 +361,19 @@ def unit_of(partition_by: Sequence[str]) -> TimeUnit | None:
     return "hour" if "hour" in partition_by else "day" if "day" in partition_by else None
 
 
-def missing_columns(uri: str, found: pa.Schema, wanted: pa.Schema) -> list[pa.Field]:
-    """The wanted columns that a table doesn't have yet.
+def lacks_columns(uri: str, found: pa.Schema, wanted: pa.Schema) -> bool:
+    """Return whether a table lacks columns, or fields of structs, that archive writes.
 
     :param uri: The table's name, for errors.
-    :raises PipelineError: A column has another type, or a column of other programs can't be null,
-        or the table has no offsets.
+    :param found: The table's columns. Columns of other programs stay null.
+    :param wanted: The columns of archive.
+    :raises PipelineError: A column or field has another type, or archive doesn't write a field, or
+        a column of other programs can't be null, or the table has no offsets.
     """
     for name in _REQUIRED:
         if name not in found.names:
             raise PipelineError(
                 f"the table {uri} exists and has no column {name!r}: archive into another table"
-            )
-    for each in wanted:
-        at = found.get_field_index(each.name)
-        if at >= 0 and not _same_type(found.field(at).type, each.type):
-            raise PipelineError(
-                f"column {each.name!r} of the table {uri} is {found.field(at).type}, and archive "
-                f"writes {each.type}. Only added columns are allowed: use another table"
             )
     for each in found:
         if each.name not in wanted.names and not each.nullable:
@@ -386,25 +381,33 @@ def missing_columns(uri: str, found: pa.Schema, wanted: pa.Schema) -> list[pa.Fi
                 f"column {each.name!r} of the table {uri} can't be null, and archive has no value "
                 "for it"
             )
-    return [each for each in wanted if each.name not in found.names]
-
-
-def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether two types are the same for a table, which knows no small and large ones."""
-    if pa.types.is_struct(one) and pa.types.is_struct(other):
-        return [each.name for each in one] == [each.name for each in other] and all(
-            _same_type(mine.type, its.type) for mine, its in zip(one, other, strict=True)
+    here = pa.schema(
+        [(each.name, _small(each.type)) for each in found if each.name in wanted.names]
+    )
+    ours = pa.schema([(each.name, _small(each.type)) for each in wanted])
+    changes = refused_changes(here, ours)
+    if changes:
+        raise PipelineError(
+            f"the table {uri} has other columns: {'; '.join(changes)}. Columns may be added, but "
+            "not change: keep the schema and the options, or use another table"
         )
-    if _is_list(one) and _is_list(other):
-        return _same_type(one.value_type, other.value_type)
-    return bool(_small(one) == _small(other))
+    # What archive writes has at least the table's fields now.
+    return _leaf_count(pa.struct(list(here))) < _leaf_count(pa.struct(list(ours)))
 
 
-def _is_list(type_: pa.DataType) -> bool:
-    return bool(pa.types.is_list(type_) or pa.types.is_large_list(type_))
+def _leaf_count(type_: pa.DataType) -> int:
+    below = [type_.field(number).type for number in range(type_.num_fields)]
+    return sum(map(_leaf_count, below)) if below else 1
 
 
 def _small(type_: pa.DataType) -> pa.DataType:
+    """The type with small offsets everywhere: tables know no small and large types."""
+    if pa.types.is_struct(type_):
+        return pa.struct([(each.name, _small(each.type)) for each in type_])
+    if pa.types.is_map(type_):
+        return pa.map_(_small(type_.key_type), _small(type_.item_type))
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        return pa.list_(_small(type_.value_type))
     if pa.types.is_large_string(type_) or pa.types.is_string_view(type_):
         return pa.string()
     if pa.types.is_large_binary(type_) or pa.types.is_binary_view(type_):
