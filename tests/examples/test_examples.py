@@ -334,11 +334,12 @@ OUTPUT = {
         "rows: 101",
     ],
     "spark_tables.py": [
-        "archived: 100",
-        "archived: 20",
+        "DeltaTarget: 100 records, next offset 100",
+        "IcebergTarget: 20 records, next offset 120",
+        "merged: 2 files",
         "customer 0: 41 records",
-        "next offset: 120",
         "columns: topic, partition, offset, timestamp,",
+        "Iceberg, from offset 100: 20",
     ],
     "spark_typed_archive.py": [
         "archived: 3, dead letters: 1",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timezone
@@ -20,14 +19,12 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFile
-from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
 from kafka_native.mock import MockCluster
 from kafka_native.spark import range_reader
 from kafka_native.spark.commands import cli
-from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import (
     ParquetSettings,
     PipelineError,
@@ -41,11 +38,19 @@ from kafka_native.spark.pipelines.delta import DeltaTarget
 from kafka_native.spark.pipelines.iceberg import IcebergTarget
 from kafka_native.spark.pipelines.iceberg_files import Merger
 from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
-from kafka_native.spark.pipelines.table_writer import DATA
 from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
+from tests.spark.tables import (
+    PARTITIONS,
+    DeltaTables,
+    IcebergTables,
+    Tables,
+    data_files,
+    frame,
+    offsets,
+    run_of,
+)
 
 RECORDS = 300
-PARTITIONS = 3
 EACH = RECORDS // PARTITIONS
 
 
@@ -73,75 +78,6 @@ def fill(cluster: MockCluster, count: int) -> None:
         assert producer.flush(60) == 0
 
 
-class Tables(ABC):
-    """Makes targets of one table, and reads it as other programs do."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    @abstractmethod
-    def target(self, **more: Any) -> TableTarget:
-        """Return a new target of the table."""
-
-    @abstractmethod
-    def read(self) -> pa.Table:
-        """Return all records."""
-
-    @abstractmethod
-    def listed(self) -> set[Path]:
-        """Return the data files that the table lists."""
-
-    @property
-    @abstractmethod
-    def data(self) -> Path:
-        """Return the folder of our data files."""
-
-
-class DeltaTables(Tables):
-    @property
-    def table(self) -> Path:
-        return self.folder / "table"
-
-    @property
-    def data(self) -> Path:
-        return self.table / DATA
-
-    def target(self, **more: Any) -> DeltaTarget:
-        return DeltaTarget(self.table, **more)
-
-    def read(self) -> pa.Table:
-        return pa.table(DeltaTable(self.table).to_pyarrow_table())
-
-    def listed(self) -> set[Path]:
-        return {Path(each.removeprefix("file://")) for each in DeltaTable(self.table).file_uris()}
-
-
-class IcebergTables(Tables):
-    @property
-    def options(self) -> dict[str, str]:
-        where = {"uri": f"sqlite:///{self.folder}/catalog.db", "warehouse": f"file://{self.folder}"}
-        return {"type": "sql", **where}
-
-    @property
-    def data(self) -> Path:
-        return self.folder / "ns" / "orders" / "data" / DATA
-
-    def target(self, **more: Any) -> IcebergTarget:
-        return IcebergTarget("local", "ns.orders", catalog_options=self.options, **more)
-
-    def open(self) -> Table:
-        return load_catalog("local", **self.options).load_table("ns.orders")
-
-    def read(self) -> pa.Table:
-        """Return all records. PyIceberg itself reads a missing list of structs as an empty one."""
-        files = [pq.ParquetFile(each).read() for each in sorted(self.listed())]
-        return pa.concat_tables(files or [TABLE_SCHEMA.empty_table()], promote_options="default")
-
-    def listed(self) -> set[Path]:
-        tasks = self.open().scan().plan_files()
-        return {Path(each.file.file_path.removeprefix("file://")) for each in tasks}
-
-
 @pytest.fixture(params=[DeltaTables, IcebergTables])
 def tables(request: pytest.FixtureRequest, tmp_path: Path) -> Tables:
     found = request.param(tmp_path)
@@ -159,42 +95,14 @@ def iceberg(tmp_path: Path) -> IcebergTables:
     return IcebergTables(tmp_path)
 
 
-class NoCounter:
-    def add(self, records: int, size_bytes: int) -> None:
-        pass
-
-
-def new_run(target: TableTarget, cluster: MockCluster, overlap: Any = "error", **more: Any) -> _Run:
-    target.prepare()
-    settings = ParquetSettings(**more.pop("settings", {}))
-    given = {
-        "kafka.bootstrap.servers": cluster.bootstrap_servers,
-        "subscribe": "orders",
-        "rows": "ranges",
-        **more,
-    }
-    options = SourceOptions.parse(given)
-    return _Run(target, options, settings, overlap, NoCounter())  # type: ignore[arg-type]
-
-
-def frame(start: int, end: int, query: str = "query", **more: Any) -> Any:
-    """Return a batch with the same offsets of all partitions."""
-    return FakeFrame([("orders", each, start, end) for each in range(PARTITIONS)], query, **more)
-
-
-def offsets(table: pa.Table) -> Counter[tuple[str, int, int]]:
-    columns = table.select(["topic", "partition", "offset"]).to_pydict()
-    return Counter(zip(columns["topic"], columns["partition"], columns["offset"], strict=True))
+def new_run(target: TableTarget, cluster: MockCluster, *arguments: Any, **more: Any) -> _Run:
+    return run_of(target, cluster.bootstrap_servers, *arguments, **more)
 
 
 def wanted(start: int = 0, end: int = EACH) -> Counter[tuple[str, int, int]]:
     return Counter(
         ("orders", part, offset) for part in range(PARTITIONS) for offset in range(start, end)
     )
-
-
-def data_files(tables: Tables) -> set[Path]:
-    return set(tables.data.glob("**/*.parquet"))
 
 
 def test_table_has_whole_records(cluster: MockCluster, tables: Tables) -> None:
@@ -560,6 +468,26 @@ def test_delta_transaction_names_the_query_and_old_states_are_deleted(
     [newest] = table.history(1)
     assert newest["kafka.query"] == "query"
     assert newest["kafka.ranges"].startswith("orders [0] 80-100, ")
+
+
+def test_delta_state_of_a_refused_commit_is_deleted_by_maintain(
+    cluster: MockCluster, delta: DeltaTables
+) -> None:
+    first, second = (new_run(delta.target(), cluster) for _ in range(2))
+    commit = second._target._commit  # type: ignore[attr-defined]
+
+    def late(*arguments: Any) -> None:
+        first.commit(FakeFrame([("orders", 0, 0, EACH)], "first"), 0)  # type: ignore[arg-type]
+        second._target._commit = commit  # type: ignore[attr-defined]
+        commit(*arguments)
+
+    second._target._commit = late  # type: ignore[attr-defined]
+    second.commit(FakeFrame([("orders", 1, 0, EACH)], "second"), 0)  # type: ignore[arg-type]
+    states = delta.table / "_kafka_native" / "states"
+    assert len(list(states.iterdir())) == 3
+    maintain(delta.target(), keep_s=0)
+    assert len(list(states.iterdir())) == 2
+    assert tables_state(delta).batches == {"first": 0, "second": 0}
 
 
 def test_delta_keeps_its_facts_when_the_log_is_cleaned_up(

@@ -18,6 +18,7 @@ import json
 import math
 import os
 import secrets
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,7 +89,7 @@ class DeltaTarget(TableTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what tasks need: neither the driver's table nor its credentials."""
-        return {**self.__dict__, "_table": None, "_options": {}}
+        return {**self.__dict__, "_table": None, "_options": {}, "_newest": None}
 
     def prepare(self) -> None:
         """Open the table, make it, or add the columns that it lacks.
@@ -107,7 +108,7 @@ class DeltaTarget(TableTarget):
         self._layout = TableLayout(
             pa.schema([self.schema.field(each) for each in names]), unit_of(found)
         )
-        Folder(self.uri).make(STATES)
+        self._place().make(STATES)
 
     def exists(self) -> bool:
         """Whether the table exists."""
@@ -140,7 +141,7 @@ class DeltaTarget(TableTarget):
                 return TableState()
             name = f"{STATES}/{number}.json"
             try:
-                return TableState.from_json(Folder(self.uri).read(name), name)
+                return TableState.from_json(self._place().read(name), name)
             except FileNotFoundError:
                 continue  # two commits since have replaced it
         raise PipelineError(f"the table {self.uri} has lost the file {name}, with its offsets")
@@ -166,8 +167,9 @@ class DeltaTarget(TableTarget):
         return MergedFiles(done["numFilesRemoved"], done["numFilesAdded"], 0, size)
 
     def delete_unused(self, keep_s: float) -> int:
-        """Write a checkpoint, clean up the log, and vacuum the table."""
+        """Write a checkpoint, clean up the log, vacuum the table, and delete unused states."""
         table = self._opened()
+        self._delete_states(keep_s)
         with _errors_of(self.uri):
             table.create_checkpoint()
             table.cleanup_metadata()
@@ -201,7 +203,6 @@ class DeltaTarget(TableTarget):
     def _write(self, table: DeltaTable, actions: list[AddAction], number: int, how: Any) -> None:
         from deltalake.exceptions import CommitFailedError
 
-        folder, _ = self._prepared()
         try:
             with _errors_of(self.uri, CommitFailedError):
                 table.create_write_transaction(
@@ -214,17 +215,29 @@ class DeltaTarget(TableTarget):
         except CommitFailedError as error:
             if self._number() == number:
                 return  # it was reported as failed, and has succeeded
-            folder.delete(f"{STATES}/{number}.json")
+            # The state's file stays: a request that is still on its way may commit it.
             raise ConflictError(str(error)) from error
 
     def _delete_state_before(self, number: int | None) -> None:
         """Delete the state before a state. The latter stays for readers that have its number."""
-        folder, _ = self._prepared()
+        folder = self._place()
         name = f"{STATES}/{number}.json"
         if number is not None and folder.exists(name):
             older = folder.content(name).get("before")
             if older is not None:
                 folder.delete(f"{STATES}/{older}.json")
+
+    def _delete_states(self, keep_s: float) -> None:
+        """Delete old states of commits that have failed."""
+        folder = self._place()
+        self.state()
+        kept = {f"{self._current}.json"}
+        if self._current is not None:
+            kept.add(f"{folder.content(f'{STATES}/{self._current}.json').get('before')}.json")
+        for name in folder.names(STATES) - kept:
+            [found] = folder.fs.get_file_info([folder.full(f"{STATES}/{name}")])
+            if (found.mtime_ns or 0) < time.time_ns() - keep_s * 1e9:
+                folder.delete(f"{STATES}/{name}")
 
     def _number(self) -> int | None:
         """The number of the newest version's state; None: it has none."""
@@ -232,6 +245,11 @@ class DeltaTarget(TableTarget):
         with _errors_of(self.uri):
             table.update_incremental()
             return table.transaction_version(APP)
+
+    def _place(self) -> Folder:
+        if self._folder is None:
+            self._folder = Folder(self.uri)
+        return self._folder
 
     def _opened(self) -> DeltaTable:
         if self._table is None:
@@ -242,7 +260,6 @@ class DeltaTarget(TableTarget):
         """Open the table. False: it doesn't exist."""
         from deltalake import DeltaTable
 
-        self._folder = Folder(self.uri)
         options = self._options or None
         with _errors_of(self.uri):
             if not DeltaTable.is_deltatable(self.uri, options):
@@ -253,7 +270,7 @@ class DeltaTarget(TableTarget):
     def _make(self) -> None:
         from deltalake import DeltaTable, Schema
 
-        Folder(self.uri).make()
+        self._place().make()
         chosen = ("topic", "day") if self.partition_by is None else self.partition_by
         unit = unit_of(chosen)
         columns = ["topic"] if "topic" in chosen else []

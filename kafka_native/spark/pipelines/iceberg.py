@@ -84,7 +84,7 @@ class IcebergTarget(TableTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what tasks need: neither the driver's table nor the catalog's credentials."""
-        return {**self.__dict__, "_table": None, "_options": {}}
+        return {**self.__dict__, "_table": None, "_options": {}, "_newest": None}
 
     def prepare(self) -> None:
         """Open the table, make it, or add the columns that it lacks.

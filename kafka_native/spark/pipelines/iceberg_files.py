@@ -6,6 +6,7 @@ records and the state of `archive` stay the same.
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -224,7 +225,8 @@ def delete_unused(table: Table, folder: Folder, location: str, before_ms: int) -
     }
     deleted = _delete_files(folder, location, listed, before_ms)
     for path in unused:
-        table.io.delete(path)
+        with contextlib.suppress(FileNotFoundError):  # another run has deleted it
+            table.io.delete(path)
     return deleted
 
 

@@ -188,6 +188,7 @@ class TableTarget(ArchiveTarget):
         self.schema = TABLE_SCHEMA if schema is None else schema
         self._folder: Folder | None = None
         self._layout: TableLayout | None = None
+        self._newest: TableState | None = None
 
     # --- what each format does ---
 
@@ -292,10 +293,13 @@ class TableTarget(ArchiveTarget):
         for number in range(_TRIES):
             state = self.state()
             if number and state.is_result_of(manifest):
+                self._newest = state
                 return manifest  # the commit was reported as failed, and has succeeded
             state.check(manifest)
             try:
-                self._commit(manifest, state.after(manifest))
+                newest = state.after(manifest)
+                self._commit(manifest, newest)
+                self._newest = newest
                 return manifest
             except ConflictError as error:
                 conflict = error
@@ -312,7 +316,8 @@ class TableTarget(ArchiveTarget):
         A batch that isn't published yet keeps its files: a commit whose outcome is unknown may
         still list them. They are removed after the batch is published.
         """
-        state = self.state()
+        # After publish() the state of that commit is at hand.
+        state = self.state() if batch is None or self._newest is None else self._newest
         last = state.batches.get(query)
         if last is None or state.last_query != query or batch not in (None, last):
             return

@@ -39,9 +39,10 @@ class TableFile(LakeFile):
     time: int | None = None
     """The days or hours from 1970 to the records' timestamps; None: not partitioned, or null."""
     stats: Mapping[str, Mapping[str, int]] = field(default_factory=dict, compare=False)
-    """``bytes``, ``values`` and, if known, ``nulls``, ``min`` and ``max`` of flat columns.
+    """``bytes``, ``values`` and, if known, ``nulls`` of flat columns.
 
-    Timestamps are microseconds since 1970.
+    The partition, offset and timestamp also have ``min`` and ``max``. Timestamps are microseconds
+    since 1970.
     """
 
 
@@ -295,8 +296,8 @@ def _stats(metadata: pq.FileMetaData) -> dict[str, dict[str, int]]:
             continue
         found[name]["nulls"] = sum(each.null_count for each in known)
         pairs = [(each.min_raw, each.max_raw) for each in known if each.has_min_max]
-        # A row group without values has no limits. Only whole numbers are wanted.
-        if pairs and groups[0].physical_type in ("INT32", "INT64"):
+        # A row group without values has no limits. Limits of other columns may be of any type.
+        if pairs and name in SCHEMA.names and groups[0].physical_type in ("INT32", "INT64"):
             found[name]["min"] = min(low for low, _ in pairs)
             found[name]["max"] = max(high for _, high in pairs)
     return found
