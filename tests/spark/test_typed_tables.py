@@ -10,7 +10,7 @@ import pytest
 
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import SchemaRegistryClient
-from kafka_native.spark.pipelines import DeltaTarget, PipelineError
+from kafka_native.spark.pipelines import DeltaTarget, PipelineError, maintain
 from tests.spark.test_tables import Tables, tables  # noqa: F401
 from tests.spark.test_typed_archive import NEWER, NEWER_ORDERS, Topic, orders  # noqa: F401
 from tests.spark.typed_topics import NESTED, ORDERS, nested_rows
@@ -32,6 +32,17 @@ def test_values_are_structs_and_get_fields(tables: Tables, orders: Topic) -> Non
     notes = [row["value"] and row["value"]["note"] for row in rows_of(tables)]
     assert notes == [None, None, None, "x", "y"]
     assert tables.target().ends() == {(orders.name, 0): 6}
+
+
+def test_small_files_of_typed_columns_are_merged(tables: Tables, orders: Topic) -> None:  # noqa: F811
+    orders.archive(tables.target(), 0, 0, 2)
+    orders.archive(tables.target(), 1, 2, 3)
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    orders.archive(tables.target(), 2, 3, 5)
+    before = rows_of(tables)
+    assert maintain(tables.target(), before="2100-01-01").merged >= 2
+    assert rows_of(tables) == before
+    orders.archive(tables.target(), 3, 5, 5)
 
 
 def test_fields_are_columns(tables: Tables, orders: Topic) -> None:  # noqa: F811

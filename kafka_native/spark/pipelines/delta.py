@@ -115,6 +115,11 @@ class DeltaTarget(TableTarget):
         with _errors_of(self.uri):
             return self._open()
 
+    def _found_columns(self) -> pa.Schema:
+        table = self._opened()
+        hidden = set(table.metadata().partition_columns) - {"topic"}
+        return pa.schema([each for each in pa.schema(table.schema()) if each.name not in hidden])
+
     def default_checkpoint(self) -> str:
         """The folder of Spark's checkpoint, below the table's folder, as a URI.
 

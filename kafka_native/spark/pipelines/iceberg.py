@@ -112,6 +112,9 @@ class IcebergTarget(TableTarget):
         with _errors_of(self.uri):
             return self._open()
 
+    def _found_columns(self) -> pa.Schema:
+        return _columns(self._opened())
+
     def default_checkpoint(self) -> str:
         """Raise an error: a catalog's tables may be anywhere.
 

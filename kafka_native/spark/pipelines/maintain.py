@@ -176,6 +176,7 @@ def _maintain_table(
     begun = time.monotonic()
     if not table.exists():
         raise PipelineError(f"there is no table {table.uri}: archive makes one")
+    table.use_found_columns()
     table.prepare()
     done = table.merge_files(settings, before or _today())
     deleted = table.delete_unused(KEEP_S if keep_s is None else keep_s)
