@@ -28,7 +28,14 @@ from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark.commands import archive as archive_command
 from kafka_native.spark.errors import MalformedRecordError, OptionError
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, archive, maintain
+from kafka_native.spark.pipelines import (
+    Lake,
+    ParquetSettings,
+    PipelineError,
+    archive,
+    maintain,
+    replay_dead_letters,
+)
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.session import topic_options
@@ -236,6 +243,26 @@ def test_dead_letters_go_to_a_folder(orders: Topic, lake: Lake, tmp_path: Path) 
     [letter] = pq.read_table(tmp_path / "dead").to_pylist()
     assert (letter["offset"], letter["value"], manifest.left_out) == (3, b"bad", 1)
     assert [row["offset"] for row in rows_of(lake)] == [0, 1, 2, 4, 5]
+
+
+def test_dead_letters_are_archived_after_a_fix(orders: Topic, lake: Lake, tmp_path: Path) -> None:
+    probe = {"type": "record", "name": "Probe", "fields": [], "doc": orders.name}
+    known = orders.client.register_schema(orders.name, Schema(json.dumps(probe)))
+    late = {**ORDER, "doc": orders.name}
+    encoder = AvroEncoder(late, prefix=b"\0" + (known + 1).to_bytes(4, "big"))
+    orders.produce(*pa.chunked_array(encoder.encode(ORDERS)).to_pylist())
+    dead = f"{tmp_path}/dead"
+    assert orders.archive(lake, 0, 0, 5, deadLetters=dead).result.left_out == 2
+    orders.encode(late, ORDERS)  # registers the schema
+    assert replay_dead_letters(orders.config, dead).records == 2
+    run = orders.archive(lake, 1, 5, 7, deadLetters=dead, value_schema="1")
+    assert (run.result.records, run.result.left_out) == (2, 0)
+    rows = rows_of(lake)
+    assert [(row["offset"], row["value"]) for row in rows] == [
+        *zip((0, 1, 2), [*VALUES, None], strict=True),
+        *zip((5, 6), VALUES, strict=True),
+    ]
+    assert rows[3]["headers"][2] == {"key": "__kafka_native.replayed.offset", "value": b"3"}
 
 
 def test_a_missing_topic_of_dead_letters_is_noticed_before_the_start(
