@@ -414,10 +414,11 @@ def test_an_archive_keeps_its_schema_until_an_upgrade(
     orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
     assert run().records == 2
     assert rows_of(lake)[3]["value"] == VALUES[0]
-    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
     with caplog.at_level(logging.WARNING, "kafka_native.spark"):
-        assert run(value_schema_upgrade="true").records == 2
+        assert run(value_schema_upgrade="true").records == 0
     assert "added note string" in caplog.text
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    assert run().records == 2
     assert [row["value"] and row["value"].get("note") for row in rows_of(lake)] == [
         *[None] * 5,
         *("x", "y"),
