@@ -124,6 +124,8 @@ def test_replay_of_decoded_values_is_refused(grown: Lake) -> None:
     with pytest.raises(PipelineError, match="has each value of orders decoded"):
         lanes_of(grown.root)
     assert [lane.topic for lane in lanes_of(grown.root, ["raw"])] == ["raw"]
+    with pytest.raises(PipelineError, match="has each value decoded, and not the bytes"):
+        lanes_of(f"{grown.root}/topic=orders")
 
 
 def check(lake: Lake, schema: pa.Schema, topic: str) -> None:

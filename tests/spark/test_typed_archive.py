@@ -28,7 +28,14 @@ from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark.commands import archive as archive_command
 from kafka_native.spark.errors import MalformedRecordError, OptionError
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines import Lake, ParquetSettings, PipelineError, archive, maintain
+from kafka_native.spark.pipelines import (
+    Lake,
+    ParquetSettings,
+    PipelineError,
+    archive,
+    maintain,
+    replay_dead_letters,
+)
 from kafka_native.spark.pipelines.archive import ArchiveTask, _Run
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.session import topic_options
@@ -236,6 +243,26 @@ def test_dead_letters_go_to_a_folder(orders: Topic, lake: Lake, tmp_path: Path) 
     assert [row["offset"] for row in rows_of(lake)] == [0, 1, 2, 4, 5]
 
 
+def test_dead_letters_are_archived_after_a_fix(orders: Topic, lake: Lake, tmp_path: Path) -> None:
+    probe = {"type": "record", "name": "Probe", "fields": [], "doc": orders.name}
+    known = orders.client.register_schema(orders.name, Schema(json.dumps(probe)))
+    late = {**ORDER, "doc": orders.name}
+    encoder = AvroEncoder(late, prefix=b"\0" + (known + 1).to_bytes(4, "big"))
+    orders.produce(*pa.chunked_array(encoder.encode(ORDERS)).to_pylist())
+    dead = f"{tmp_path}/dead"
+    assert orders.archive(lake, 0, 0, 5, deadLetters=dead).result.left_out == 2
+    orders.encode(late, ORDERS)  # registers the schema
+    assert replay_dead_letters(orders.config, dead).records == 2
+    run = orders.archive(lake, 1, 5, 7, deadLetters=dead, value_schema="1")
+    assert (run.result.records, run.result.left_out) == (2, 0)
+    rows = rows_of(lake)
+    assert [(row["offset"], row["value"]) for row in rows] == [
+        *zip((0, 1, 2), [*VALUES, None], strict=True),
+        *zip((5, 6), VALUES, strict=True),
+    ]
+    assert rows[3]["headers"][2] == {"key": "__kafka_native.replayed.offset", "value": b"3"}
+
+
 def test_a_missing_topic_of_dead_letters_is_noticed_before_the_start(
     orders: Topic, lake: Lake
 ) -> None:
@@ -385,10 +412,11 @@ def test_an_archive_keeps_its_schema_until_an_upgrade(
     orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
     assert run().records == 2
     assert rows_of(lake)[3]["value"] == VALUES[0]
-    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
     with caplog.at_level(logging.WARNING, "kafka_native.spark"):
-        assert run(value_schema_upgrade="true").records == 2
+        assert run(value_schema_upgrade="true").records == 0
     assert "added note string" in caplog.text
+    orders.produce(*orders.encode(NEWER, NEWER_ORDERS))
+    assert run().records == 2
     assert [row["value"] and row["value"].get("note") for row in rows_of(lake)] == [
         *[None] * 5,
         *("x", "y"),
@@ -397,12 +425,13 @@ def test_an_archive_keeps_its_schema_until_an_upgrade(
     found = frame.where("value.note is not null").select("value.*").orderBy("id").collect()
     assert [(row.id, row.note) for row in found] == [(1, "x"), (2, "y")]
     newest = {**NEWER, "fields": [*NEWER["fields"], {"name": "x", "type": "int", "default": 0}]}  # type: ignore[misc]
-    orders.encode(newest, NEWER_ORDERS.append_column("x", pa.array([1, 2], pa.int32())))
+    newest_orders = NEWER_ORDERS.append_column("x", pa.array([1, 2], pa.int32()))
     orders.config["bootstrap.servers"] += ",127.0.0.1:1"  # the same checkpoint
-    orders.produce(b"bad")
+    orders.produce(b"bad", *orders.encode(newest, newest_orders))
     with pytest.raises(PipelineError, match="at offset 7: its value doesn't decode"):
         run()
-    assert run(mode="DROPMALFORMED").left_out == 1
+    done = run(mode="DROPMALFORMED")
+    assert (done.records, done.left_out) == (2, 1)
     assert "x" not in [each.name for each in lake.dataset().schema.field("value").type]
     assert lake.gaps() == []
 

@@ -28,6 +28,10 @@ __all__ = ["Lane", "Piece", "lanes_of", "read_lane"]
 
 BATCH_ROWS: Final = 50_000
 _COLUMNS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+_NEEDS_BYTES: Final = (
+    "and not the bytes that a replay needs: archive the topic without formats into another folder, "
+    'or write a frame of the files with format("kafka_native")'
+)
 _HIVE: Final = re.compile(r"(?:^|/)topic=([^/]+)(?=/)")
 
 
@@ -137,11 +141,7 @@ def _check_bytes(lake: Lake, file: LakeFile) -> None:
     schema = lake.schema_of(file.schema)
     for name in ("key", "value"):
         if name not in schema.names or schema.field(name).type != pa.binary():
-            raise PipelineError(
-                f"the lake has each {name} of {file.topic} decoded, and not the bytes that a "
-                "replay needs: archive the topic without formats into another folder, or write a "
-                'frame of the files with format("kafka_native")'
-            )
+            raise PipelineError(f"the lake has each {name} of {file.topic} decoded, {_NEEDS_BYTES}")
 
 
 def _lanes_of_files(folder: Folder) -> list[Lane]:
@@ -155,6 +155,9 @@ def _lanes_of_files(folder: Folder) -> list[Lane]:
                 raise PipelineError(
                     f"{path} has neither a column value nor a column key: {file.schema_arrow.names}"
                 )
+            for name in {"key", "value"} & set(found):
+                if pa.types.is_nested(file.schema_arrow.field(name).type):
+                    raise PipelineError(f"{path} has each {name} decoded, {_NEEDS_BYTES}")
             hive = _HIVE.search(f"/{path}")
             topic = unquote(hive[1]) if hive and "topic" not in found else ""
             if not {"partition", "offset"} <= set(found):
