@@ -279,7 +279,7 @@ def archive(
                 run_query(
                     writer.start, lambda: stop is not None and stop.is_set(), lambda: run.failure
                 )
-                keep_schemas(target, parsed)  # also of a run without records
+                keep_schemas(parsed)  # also of a run without records
             except KeyboardInterrupt:  # PySpark's own handler of Ctrl+C
                 if stop is None:
                     raise
