@@ -645,6 +645,29 @@ def test_iceberg_table_with_other_partitions_is_refused(
         iceberg.target().prepare()
 
 
+def test_iceberg_table_of_another_program_is_filled_and_merged(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    """Its partition fields have other names, its columns another order, and it has one more."""
+    catalog = load_catalog("local", **iceberg.options)
+    catalog.create_namespace("ns")
+    columns = [pa.field("note", pa.string()), *reversed(TABLE_SCHEMA)]
+    with (
+        catalog.create_table_transaction("ns.orders", pa.schema(columns)) as transaction,
+        transaction.update_spec() as spec,
+    ):
+        spec.add_field("timestamp", "day", "d")
+        spec.add_field("topic", "identity", "t")
+    run = new_run(iceberg.target(), cluster)
+    run.commit(frame(0, 50), 0)
+    run.commit(frame(50, EACH), 1)
+    assert maintain(iceberg.target()).made == 2 * PARTITIONS
+    table = iceberg.open()
+    assert offsets(table.scan().to_arrow()) == wanted()
+    assert table.scan(row_filter="topic = 'orders' and note is null").count() == RECORDS
+    assert table.scan(row_filter="topic = 'bills'").count() == 0
+
+
 def test_iceberg_table_of_another_program_is_checked(iceberg: IcebergTables) -> None:
     catalog = load_catalog("local", **iceberg.options)
     catalog.create_namespace("ns")
