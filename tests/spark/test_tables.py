@@ -218,13 +218,13 @@ def test_driver_killed_at_a_step_loses_and_doubles_nothing(
 
 
 def kill_at(
-    patched: pytest.MonkeyPatch, target_type: type, step: str, survived: int, after: bool
+    patched: pytest.MonkeyPatch, type_: type, step: str, survived: int, after: bool
 ) -> None:
     calls = 0
-    owner = next(each for each in target_type.__mro__ if step in vars(each))
+    owner = next(each for each in type_.__mro__ if step in vars(each))
     original = getattr(owner, step)
 
-    def killed(self: TableTarget, *arguments: Any) -> Any:
+    def killed(self: object, *arguments: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > survived and not after:
@@ -731,6 +731,28 @@ def test_iceberg_files_of_two_maintainers_are_merged_once(
     monkeypatch.setattr(Merger, "_replace", late)
     assert maintain(iceberg.target()).merged == 0
     assert offsets(iceberg.read()) == wanted()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_iceberg_merge_that_is_killed_leaves_each_record_once(
+    cluster: MockCluster, iceberg: IcebergTables, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """The process ends before or after the commit of each merge in turn."""
+    run = new_run(iceberg.target(), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    for survived in range(2 * PARTITIONS):
+        with monkeypatch.context() as patched:
+            kill_at(patched, Merger, "_replace", survived % 2, after)
+            with pytest.raises(KilledError):
+                maintain(iceberg.target())
+        assert offsets(iceberg.read()) == wanted()
+        if len(iceberg.listed()) == 2 * PARTITIONS:
+            break
+    maintain(iceberg.target(), keep_s=0)
+    assert offsets(iceberg.read()) == wanted()
+    assert len(iceberg.listed()) == 2 * PARTITIONS
+    assert data_files(iceberg) == iceberg.listed()
 
 
 def test_iceberg_merge_stops_at_a_damaged_file(

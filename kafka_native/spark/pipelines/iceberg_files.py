@@ -129,13 +129,14 @@ class Merger:
     def _cut(self, files: Iterable[Small]) -> Iterator[list[Small]]:
         """Cut the files of a partition into groups of one schema and the wanted size."""
         group: list[Small] = []
+        size = 0
         for each in files:
-            size = sum(one.file.file_size_in_bytes for one in [*group, each])
+            size += each.file.file_size_in_bytes
             same = not group or each.schema.equals(group[0].schema, check_metadata=True)
             if not same or size > self._settings.file_bytes:
                 if len(group) > 1:
                     yield group
-                group = []
+                group, size = [], each.file.file_size_in_bytes
             group.append(each)
         if len(group) > 1:
             yield group
