@@ -218,13 +218,13 @@ def test_driver_killed_at_a_step_loses_and_doubles_nothing(
 
 
 def kill_at(
-    patched: pytest.MonkeyPatch, target_type: type, step: str, survived: int, after: bool
+    patched: pytest.MonkeyPatch, type_: type, step: str, survived: int, after: bool
 ) -> None:
     calls = 0
-    owner = next(each for each in target_type.__mro__ if step in vars(each))
+    owner = next(each for each in type_.__mro__ if step in vars(each))
     original = getattr(owner, step)
 
-    def killed(self: TableTarget, *arguments: Any) -> Any:
+    def killed(self: object, *arguments: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > survived and not after:
@@ -648,6 +648,29 @@ def test_iceberg_table_with_other_partitions_is_refused(
         iceberg.target().prepare()
 
 
+def test_iceberg_table_of_another_program_is_filled_and_merged(
+    cluster: MockCluster, iceberg: IcebergTables
+) -> None:
+    """Its partition fields have other names, its columns another order, and it has one more."""
+    catalog = load_catalog("local", **iceberg.options)
+    catalog.create_namespace("ns")
+    columns = [pa.field("note", pa.string()), *reversed(TABLE_SCHEMA)]
+    with (
+        catalog.create_table_transaction("ns.orders", pa.schema(columns)) as transaction,
+        transaction.update_spec() as spec,
+    ):
+        spec.add_field("timestamp", "day", "d")
+        spec.add_field("topic", "identity", "t")
+    run = new_run(iceberg.target(), cluster)
+    run.commit(frame(0, 50), 0)
+    run.commit(frame(50, EACH), 1)
+    assert maintain(iceberg.target()).made == 2 * PARTITIONS
+    table = iceberg.open()
+    assert offsets(table.scan().to_arrow()) == wanted()
+    assert table.scan(row_filter="topic = 'orders' and note is null").count() == RECORDS
+    assert table.scan(row_filter="topic = 'bills'").count() == 0
+
+
 def test_iceberg_table_of_another_program_is_checked(iceberg: IcebergTables) -> None:
     catalog = load_catalog("local", **iceberg.options)
     catalog.create_namespace("ns")
@@ -711,6 +734,28 @@ def test_iceberg_files_of_two_maintainers_are_merged_once(
     monkeypatch.setattr(Merger, "_replace", late)
     assert maintain(iceberg.target()).merged == 0
     assert offsets(iceberg.read()) == wanted()
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+def test_iceberg_merge_that_is_killed_leaves_each_record_once(
+    cluster: MockCluster, iceberg: IcebergTables, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
+    """The process ends before or after the commit of each merge in turn."""
+    run = new_run(iceberg.target(), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    for survived in range(2 * PARTITIONS):
+        with monkeypatch.context() as patched:
+            kill_at(patched, Merger, "_replace", survived % 2, after)
+            with pytest.raises(KilledError):
+                maintain(iceberg.target())
+        assert offsets(iceberg.read()) == wanted()
+        if len(iceberg.listed()) == 2 * PARTITIONS:
+            break
+    maintain(iceberg.target(), keep_s=0)
+    assert offsets(iceberg.read()) == wanted()
+    assert len(iceberg.listed()) == 2 * PARTITIONS
+    assert data_files(iceberg) == iceberg.listed()
 
 
 def test_iceberg_merge_stops_at_a_damaged_file(

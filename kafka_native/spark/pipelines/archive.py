@@ -1,4 +1,4 @@
-"""``archive``: copies topics to a Parquet lake, exactly once."""
+"""``archive``: copies topics to a Parquet lake or a table, exactly once."""
 
 from __future__ import annotations
 
@@ -174,6 +174,7 @@ class ArchiveResult:
     """The results of a run of `archive`."""
 
     lake: str
+    """The name of the lake or table."""
     query: str = ""
     """The query's id; empty if there was nothing to do."""
     batches: int = 0
@@ -182,7 +183,7 @@ class ArchiveResult:
     skipped_offsets: int = 0
     """Offsets that no longer existed and were skipped (``failOnDataLoss=false``).
 
-    The manifests list them.
+    A lake's manifests list them, and a table's ``skipped()`` does.
     """
     files: int = 0
     records: int = 0
@@ -225,20 +226,24 @@ def archive(
     on_progress: Callable[[Work], None] | None = None,
     stop: threading.Event | None = None,
 ) -> ArchiveResult:
-    """Copy topics to a lake of Parquet files, partitioned by topic and date, exactly once.
+    """Copy topics to a lake of Parquet files, or to a table, exactly once.
+
+    A lake is partitioned by topic and date.
 
     With the source's options of typed columns, such as ``value.format``, the files have decoded
     columns. The checkpoint keeps the readers' schemas.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
-    :param lake: The lake's folder or URI. The executors must reach it by the same name.
+    :param lake: The lake's folder or URI, which the executors must reach by the same name. Or a
+        table, see `DeltaTarget` and `IcebergTarget`.
     :param topics: The topics to copy.
     :param pattern: Or a regular expression that whole topic names match.
     :param session: A Spark session that nothing else uses, or a function that opens one; None: a
         new one.
     :param master: Spark's master, for a new session.
     :param conf: Spark's configuration, for a new session.
-    :param checkpoint: The folder of Spark's checkpoint; None: in the lake's folder.
+    :param checkpoint: The folder of Spark's checkpoint; None: below the lake or the Delta table, if
+        it is local.
     :param trigger: ``available-now``: the existing records, then return. ``once``: the same in one
         batch. ``continuous``: a batch every ``interval_s`` seconds, until ``stop`` is set.
     :param interval_s: Seconds from one batch to the next.
@@ -247,8 +252,8 @@ def archive(
         isn't older, in milliseconds since 1970.
     :param end_ms: The end: each partition's first record that isn't older. Not for ``continuous``.
     :param settings: The settings of the files.
-    :param overlap: What to do with offsets that the lake has from another checkpoint: ``error`` or
-        ``skip``.
+    :param overlap: What to do with offsets that the target has from another checkpoint: raise an
+        ``error``, or ``skip`` them.
     :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``,
         ``failOnDataLoss``, ``value.format``, ``schema.registry.url``, ``deadLetters``.
     :param on_progress: Called with the progress several times a second, on a separate thread.
@@ -305,7 +310,7 @@ def plan_archive(
     end_ms: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> list[Range]:
-    """The ranges of offsets that `archive` would read now, by the lake's manifests.
+    """The ranges of offsets that `archive` would read now, by what the lake or table has.
 
     Nothing is read or decoded. The parameters are those of `archive`.
 

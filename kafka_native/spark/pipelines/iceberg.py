@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines.iceberg_files import Merger, delete_unused
+from kafka_native.spark.pipelines.iceberg_files import Merger, delete_unused, partition_columns
 from kafka_native.spark.pipelines.manifests import Manifest
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
@@ -189,7 +189,7 @@ class IcebergTarget(TableTarget):
                 if kind in each and isinstance(column.field_type, PrimitiveType):
                     found[column.field_id] = to_bytes(column.field_type, each[kind])
         partition = [
-            file.topic if each.name == "topic" else file.time for each in table.spec().fields
+            file.topic if each == "topic" else file.time for each in partition_columns(table)
         ]
         return DataFile.from_args(
             content=DataFileContent.DATA,
@@ -272,8 +272,7 @@ def _partition_by(uri: str, table: Table) -> tuple[str, ...]:
         ("timestamp", "hour"): "hour",
     }
     found = []
-    for each in table.spec().fields:
-        column = table.schema().find_column_name(each.source_id) or ""
+    for column, each in zip(partition_columns(table), table.spec().fields, strict=True):
         name = names.get((column, str(each.transform)))
         if name is None:
             raise PipelineError(

@@ -70,6 +70,7 @@ class Merger:
         self._location = location
         self._settings = settings
         self._data_file = data_file
+        self._columns = partition_columns(table)
         self._query = f"maintain-{uuid.uuid4().hex}"
 
     def merge(self, before: str) -> MergedFiles:
@@ -90,15 +91,14 @@ class Merger:
         for task in self._table.scan().plan_files():
             small = None if task.delete_files else self._small(task.file, limit)
             if small is not None:
-                key = (*(task.file.partition[at] for at in range(self._width)), small.partition)
+                key = (*self._values(task.file), small.partition)
                 found[key].append(small)
         for files in found.values():
             files.sort(key=lambda each: each.first_offset)
             yield from self._cut(files)
 
-    @property
-    def _width(self) -> int:
-        return len(self._table.spec().fields)
+    def _values(self, file: DataFile) -> list[Any]:
+        return [file.partition[at] for at in range(len(self._columns))]
 
     def _small(self, file: DataFile, limit_us: float) -> Small | None:
         """A file that may be merged; None: it is large, too new, or another program's."""
@@ -129,13 +129,14 @@ class Merger:
     def _cut(self, files: Iterable[Small]) -> Iterator[list[Small]]:
         """Cut the files of a partition into groups of one schema and the wanted size."""
         group: list[Small] = []
+        size = 0
         for each in files:
-            size = sum(one.file.file_size_in_bytes for one in [*group, each])
+            size += each.file.file_size_in_bytes
             same = not group or each.schema.equals(group[0].schema, check_metadata=True)
             if not same or size > self._settings.file_bytes:
                 if len(group) > 1:
                     yield group
-                group = []
+                group, size = [], each.file.file_size_in_bytes
             group.append(each)
         if len(group) > 1:
             yield group
@@ -154,12 +155,9 @@ class Merger:
                     for at in range(parquet.num_row_groups):
                         for batch in parquet.read_row_group(at).to_batches():
                             writer.write(batch)
-            time_at = next(
-                (at for at, one in enumerate(self._table.spec().fields) if one.name != "topic"),
-                None,
-            )
-            time = None if time_at is None else group[0].file.partition[time_at]
-            topic = self._topic(group[0].file)
+            # By column: the topic, and the day or hour of the timestamp.
+            values = dict(zip(self._columns, self._values(group[0].file), strict=True))
+            topic, time = str(values.get("topic", "")), values.get("timestamp")
             made = writer.close(topic, group[0].partition, time)
         except BaseException:
             writer.abort()
@@ -171,10 +169,6 @@ class Merger:
                 f"replace, from {group[0].file.file_path} on, should have {wanted}: one is damaged"
             )
         return self._replace(group, made)
-
-    def _topic(self, file: DataFile) -> str:
-        names = [each.name for each in self._table.spec().fields]
-        return str(file.partition[names.index("topic")]) if "topic" in names else ""
 
     def _replace(self, group: list[Small], made: TableFile) -> bool:
         from pyiceberg.exceptions import CommitFailedException, ValidationException
@@ -201,6 +195,12 @@ class Merger:
             except (CommitFailedException, ValidationException) as error:
                 conflict = error  # another commit came first: nothing was committed
         raise PipelineError(f"the table changed {_TRIES} times during a merge") from conflict
+
+
+def partition_columns(table: Table) -> list[str]:
+    """The columns that a table's partitions are made of, in the order of its partition fields."""
+    found = [table.schema().find_column_name(each.source_id) for each in table.spec().fields]
+    return [each or "" for each in found]
 
 
 def delete_unused(table: Table, folder: Folder, location: str, before_ms: int) -> int:
