@@ -27,6 +27,12 @@ from tests.spark.streams import started
 
 READING, RESULT, WRITTEN = "reading", "result", "written"
 """The steps at which a query waits: a task that reads, a task of the result, after the output."""
+SCHEMA: Final = {
+    "type": "record",
+    "name": "Record",
+    "fields": [{"name": "id", "type": "long"}, {"name": "text", "type": "string"}],
+}
+"""The Avro schema of the records for dead letters."""
 _CHECK_INTERVAL_S: Final = 0.05
 
 
@@ -62,9 +68,11 @@ class Inputs:
     format: str
     bootstrap: str
     topics: Mapping[str, str]
-    """The topics' names: orders, payments, products."""
+    """The topics' names: orders, payments, products, records."""
     offsets_max: int
     """The number of offsets of a micro-batch."""
+    dead_letters: Mapping[str, str] = field(default_factory=dict)
+    """The targets of dead letters, by query."""
 
     def options(self, name: str) -> dict[str, str]:
         servers = {"kafka.bootstrap.servers": self.bootstrap}
@@ -76,9 +84,12 @@ class Inputs:
 
     def stream(self, spark: SparkSession, name: str, hold: Hold | None = None) -> DataFrame:
         """Return a topic as a stream. Its tasks may wait after their first rows."""
-        reader = spark.readStream.format(self.format).options(**self.options(name))
-        frame = reader.option("maxOffsetsPerTrigger", str(self.offsets_max)).load()
-        return _parsed(_held(frame, hold, READING))
+        return _parsed(_held(self.records(spark, name), hold, READING))
+
+    def records(self, spark: SparkSession, name: str, **options: str) -> DataFrame:
+        """Return a topic as a stream with the source's columns."""
+        reader = spark.readStream.format(self.format).options(**self.options(name), **options)
+        return reader.option("maxOffsetsPerTrigger", str(self.offsets_max)).load()
 
 
 def _parsed(frame: DataFrame) -> DataFrame:
@@ -156,9 +167,29 @@ def batches(spark: SparkSession, inputs: Inputs, hold: Hold | None) -> DataFrame
     return inputs.stream(spark, "orders", hold).select("partition", "offset", "id", "number")
 
 
+def letters_folder(spark: SparkSession, inputs: Inputs, hold: Hold | None) -> DataFrame:
+    """Decode records. Those that don't decode go to a folder."""
+    return _decoded(spark, inputs, hold, inputs.dead_letters[letters_folder.__name__])
+
+
+def letters_topic(spark: SparkSession, inputs: Inputs, hold: Hold | None) -> DataFrame:
+    """Decode records. Those that don't decode go to a topic."""
+    return _decoded(spark, inputs, hold, inputs.dead_letters[letters_topic.__name__])
+
+
+def _decoded(spark: SparkSession, inputs: Inputs, hold: Hold | None, target: str) -> DataFrame:
+    options = {
+        "value.format": "avro", "value.schema": json.dumps(SCHEMA), "deadLetters": target,
+    }  # fmt: skip
+    frame = inputs.records(spark, "records", **options)
+    return _held(frame.selectExpr("partition", "offset", "value.id as id"), hold, READING)
+
+
 QUERIES: Final[Mapping[str, Callable[[SparkSession, Inputs, Hold | None], DataFrame]]] = {
-    each.__name__: each for each in (windows, joined_streams, joined_table, batches)
-}
+    each.__name__: each for each in (
+        windows, joined_streams, joined_table, batches, letters_folder, letters_topic,
+    )
+}  # fmt: skip
 
 
 def _written(frame: DataFrame, folder: Path, hold: Hold | None) -> DataStreamWriter:
