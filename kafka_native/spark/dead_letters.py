@@ -74,7 +74,7 @@ _PENDING: Final = pa.schema(
         if name not in ("topic", "partition", "schema_id", "schema_guid", "path", "position")
     ]
 )
-"""The columns of dead letters that aren't written yet."""
+"""The columns of dead letters that aren't written yet. ``error`` has the whole reason."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "topic": "__connect.errors.topic",
@@ -113,14 +113,16 @@ class DeadLetterWriter(ABC):
     def __init__(self, range_: OffsetRange) -> None:
         """Open nothing yet."""
         self._range = range_
-        self._pending: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []  # that don't decode, as they came
+        self._unfit: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
         self.rows = 0
         """The number of dead letters so far."""
 
     def write(self, malformed: pa.RecordBatch) -> None:
         """Add records that don't decode, as `kafka_native.arrow.MalformedRecords` has them."""
-        self._add({name: malformed.column(name) for name in _PENDING.names})
+        self._pending.append(malformed.select(_PENDING.names))
+        self._note(malformed)
 
     def write_unfit(self, record: pa.RecordBatch, field: str, reason: str) -> None:
         """Add a record with a value that Spark's type can't have.
@@ -133,13 +135,11 @@ class DeadLetterWriter(ABC):
         has_timestamp = columns["timestamp_type"][0].as_py() != -1
         columns["timestamp"] = record.column("timestamp") if has_timestamp else pa.nulls(1)
         columns |= {"field": pa.array([field]), "error": pa.array([reason])}
-        self._add(columns)
+        made = pa.table({name: columns[name] for name in _PENDING.names}).cast(_PENDING)
+        self._unfit.append(made)
+        self._note(made)
 
-    def _add(self, columns: Mapping[str, pa.Array]) -> None:
-        records = pa.RecordBatch.from_arrays(
-            [columns[each.name].cast(each.type) for each in _PENDING], schema=_PENDING
-        )
-        self._pending.append(records)
+    def _note(self, records: pa.RecordBatch | pa.Table) -> None:
         self._pending_rows += records.num_rows
         self._pending_bytes += records.nbytes
         self.rows += records.num_rows
@@ -157,14 +157,21 @@ class DeadLetterWriter(ABC):
 
         :raises DeadLetterError: The target doesn't take them.
         """
-        if self._pending:
+        if self._pending_rows:
             self._write_pending()
         self._end()
 
     def _write_pending(self) -> None:
-        for batch in pa.Table.from_batches(self._pending).combine_chunks().to_batches():
+        tables = self._unfit
+        if self._pending:
+            # One conversion of many batches costs little more than that of one.
+            tables = [
+                pa.Table.from_batches(self._pending).combine_chunks().cast(_PENDING),
+                *tables,
+            ]
+        for batch in pa.concat_tables(tables).combine_chunks().to_batches():
             self._write(letters_of(batch, self._range))
-        self._pending.clear()
+        self._pending, self._unfit = [], []
         self._pending_rows = self._pending_bytes = 0
 
     @abstractmethod
@@ -228,7 +235,8 @@ def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
     # Records that don't fit Spark's types come after those of their batch that don't decode.
     batch = batch.sort_by("offset")
     count = batch.num_rows
-    parts = pc.extract_regex(batch.column("error"), _REASON)
+    reasons = batch.column("error").dictionary_encode()  # many have the same
+    parts = pc.extract_regex(reasons.dictionary, _REASON).take(reasons.indices)
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["topic"] = pa.array([range_.topic] * count, pa.string())
     columns["partition"] = pa.array([range_.partition] * count, pa.int32())
