@@ -49,16 +49,14 @@ def main() -> None:
                 timeout=60,
                 columns=["offset", "value"],
                 value=Avro(client),
-                on_error="column",
+                on_error="split",
                 flatten=True,
             )
     frame = polars.DataFrame(batch)
     print(f"{frame.height} rows: {frame.columns}")
-    good = frame.filter(polars.col("value_error").is_null())
-    print(good.group_by("sensor").agg(polars.col("degrees").max()).sort("sensor").row(0))
-    print(
-        frame.filter(polars.col("value_error").is_not_null()).select("offset", "value_error").row(0)
-    )
+    print(frame.group_by("sensor").agg(polars.col("degrees").max()).sort("sensor").row(0))
+    malformed = polars.DataFrame(batch.malformed)
+    print(malformed.select("offset", "error").row(0))
 
 
 if __name__ == "__main__":

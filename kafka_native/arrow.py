@@ -33,10 +33,18 @@ from kafka_native.types import TopicPartition
 if TYPE_CHECKING:
     import asyncio
 
-__all__ = ["COLUMNS", "ArrowBatch", "ArrowReport", "ArrowStream", "Columns", "ShareArrowBatch"]
+__all__ = [
+    "COLUMNS",
+    "ArrowBatch",
+    "ArrowReport",
+    "ArrowStream",
+    "Columns",
+    "MalformedRecords",
+    "ShareArrowBatch",
+]
 
 Columns = Sequence[str] | Mapping[str, str | None] | None
-OnError = Literal["raise", "null", "column", "bytes", "all_bytes"]
+OnError = Literal["raise", "null", "column", "bytes", "split"]
 """How to treat a record that can't be decoded: see `Consumer.consume_arrow`."""
 
 NULL = 0xFF  # in the result of values_of()
@@ -77,7 +85,7 @@ class Decode:
                     f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
                 )
         if self.on_error not in get_args(OnError):
-            wanted = '"raise", "null", "column", "bytes" or "all_bytes"'
+            wanted = '"raise", "null", "column", "bytes" or "split"'
             raise ValueError(f"on_error must be {wanted}, not {self.on_error!r}")
         if not self.codecs and (self.flatten or self.on_error != "raise"):
             raise ValueError("on_error= and flatten= need a codec, such as value=Avro(registry)")
@@ -126,13 +134,12 @@ class ColumnRequest:
                         codec.reader(name, topics),
                         name,
                         skips_errors=decode.on_error != "raise",
-                        has_reasons=decode.on_error in ("column", "bytes", "all_bytes"),
-                        keeps_bytes=decode.on_error in ("bytes", "all_bytes"),
-                        keeps_good_bytes=decode.on_error == "all_bytes",
+                        has_reasons=decode.on_error in ("column", "bytes"),
+                        keeps_bytes=decode.on_error == "bytes",
                         is_flat=decode.flatten,
                     ),
                 )
-        plan = ColumnPlan(wanted)
+        plan = ColumnPlan(wanted, splits=decode.on_error == "split")
         twice = sorted(name for name, count in Counter(plan.names).items() if count > 1)
         if twice:
             raise ValueError(
@@ -140,6 +147,19 @@ class ColumnRequest:
                 "columns= or by the codec's fields=, or don't flatten"
             )
         return plan
+
+
+def share_request(columns: Columns, decode: Decode) -> ColumnRequest:
+    """Return the request of a share consumer.
+
+    :raises TypeError, ValueError: As of `ColumnRequest`; or malformed records would be no rows, so
+        nobody could acknowledge them.
+    """
+    if decode.on_error == "split":
+        raise ValueError(
+            'on_error="split" isn\'t for share groups, whose rows are acknowledged: use "bytes"'
+        )
+    return ColumnRequest(columns, decode)
 
 
 def plan_of(columns: Columns) -> ColumnPlan:
@@ -279,10 +299,14 @@ class ArrowBatch(ArrowRows):
     its consumer. All columns are nullable.
     """
 
-    __slots__ = ("ends",)
+    __slots__ = ("ends", "malformed")
 
     def __init__(self, columns: ColumnBatch) -> None:
         super().__init__(columns)
+        self.malformed: MalformedRecords | None = (
+            None if columns.malformed is None else MalformedRecords(columns.malformed)
+        )
+        """The records that don't decode, with ``on_error="split"``; else None."""
         self.ends: list[TopicPartition] = [
             TopicPartition(each.topic(), each.partition(), each.offset())  # type: ignore[arg-type]
             for each in columns.ends
@@ -299,6 +323,21 @@ class ArrowBatch(ArrowRows):
         Commit these offsets after processing.
         """
         return self._columns.positions
+
+
+class MalformedRecords(ArrowRows):
+    """Records that don't decode, as Arrow columns, from `ArrowBatch.malformed`.
+
+        batch = consumer.consume_arrow(value=Avro(registry), on_error="split")
+        for record in pyarrow.record_batch(batch.malformed).to_pylist():
+            print(record["offset"], record["field"], record["error"], record["value"])
+
+    The columns are topic, partition, offset, timestamp, timestamp_type, key, value and headers, as
+    they came, then ``field`` (``"value"`` or ``"key"``) and ``error``, the reason. If neither the
+    value nor the key decodes, they are about the value.
+    """
+
+    __slots__ = ()
 
 
 class ShareArrowBatch(ArrowRows):
@@ -381,7 +420,7 @@ class ArrowStream:
         if self._is_over():
             return None
         columns = self._take(self._plan, self._timeout, False)
-        return columns if len(columns) or columns.ends else None
+        return columns if columns.record_count or columns.ends else None
 
     def __iter__(self) -> ArrowStream:
         """Return the object itself."""
@@ -416,7 +455,7 @@ class ArrowStream:
             if columns.missing is not None:
                 await self._look_up(columns.missing.look_up)
                 continue
-            if len(columns) or columns.ends:
+            if columns.record_count or columns.ends:
                 return ArrowBatch(columns)
             left = None if deadline is None else deadline - loop.time()
             if columns.ended or (left is not None and left <= 0):
@@ -464,8 +503,14 @@ class ArrowStream:
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Return a PyCapsule with an ArrowArrayStream of the next batches.
 
-        `error` keeps its error.
+        `error` keeps its error. ValueError: the stream has ``on_error="split"``, so a library would
+        lose the records that don't decode.
         """
+        if self._plan.malformed is not None:
+            raise ValueError(
+                'a library that reads a stream with on_error="split" loses the records that '
+                'don\'t decode: iterate over the stream, or use on_error="bytes"'
+            )
         return stream_of(self._plan, self._next_columns, self._failed)
 
     def _failed(self, error: BaseException) -> None:

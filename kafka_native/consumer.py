@@ -320,8 +320,9 @@ class Consumer(ConsumerCalls):
             before it, and the next call raises the error. ``"null"``: its value is null.
             ``"column"``: its value is null, and a further column ``value_error`` or ``key_error``
             has the reason. ``"bytes"``: like ``"column"``, and a further column ``value_bytes`` or
-            ``key_bytes`` has the bytes of this message. ``"all_bytes"``: this column has the bytes
-            of every message.
+            ``key_bytes`` has the bytes of this message. ``"split"``: the batch has only the
+            messages that decode, and `ArrowBatch.malformed` has the others. ``max_records`` counts
+            both.
         flatten : bool
             Whether the fields of decoded records become columns of their own. Default: a column is
             a struct.
@@ -386,7 +387,7 @@ class Consumer(ConsumerCalls):
             As of `consume_arrow()`. The reader's schema is looked up when the stream is first
             used. ``async for`` asks the schema registry in a thread.
         on_error : str
-            As of `consume_arrow()`.
+            As of `consume_arrow()`. An Arrow library can't read a stream with ``"split"``.
         flatten : bool
             As of `consume_arrow()`.
 

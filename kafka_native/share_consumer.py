@@ -29,11 +29,11 @@ from kafka_native._native.share_core import (
     open_acquired,
 )
 from kafka_native.arrow import (
-    ColumnRequest,
     Columns,
     Decode,
     OnError,
     ShareArrowBatch,
+    share_request,
     values_of,
 )
 from kafka_native.client_core import ClientCore, own_client, settings_of
@@ -517,6 +517,7 @@ class ShareConsumer(ExclusiveClient):
         on_error : str
             As of `Consumer.consume_arrow()`. With ``"raise"`` you can't seek past a record that
             doesn't decode: consume it with ``"null"``, or take it with `poll()`, and reject it.
+            ``"split"`` is a ValueError, because each message needs an acknowledgement.
         flatten : bool
             As of `Consumer.consume_arrow()`.
 
@@ -541,7 +542,7 @@ class ShareConsumer(ExclusiveClient):
         """
         with self._access():
             timeout_s = timeout_s_of(timeout)
-            request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+            request = share_request(columns, Decode(value, key, on_error, flatten))
             self._check_poll()
             plan = request.plan(lambda: self._topics)
             return self._poll(timeout_s, partial(self._take_decoded, plan))

@@ -537,30 +537,105 @@ static void decode(struct kn_columns *columns, const struct kn_column_block *blo
         kn_columns_truncate_decoded(columns, columns->row_count + verdict->count);
 }
 
-int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
-                      int32_t *taken, int32_t *column)
+struct split {                    /* a block without its malformed records */
+    struct kn_column_block block; /* the records that decode; count: of the verdict's records */
+    int32_t malformed[KN_BLOCK_RECORDS]; /* the indices of the others */
+    int32_t malformed_count;
+    struct kn_record records[KN_BLOCK_RECORDS]; /* first those that decode, then the others */
+};
+
+/* Copies the first `count` records of a block, the malformed ones behind the others. */
+static void part_records(struct split *split, const struct kn_column_block *block, int32_t count)
 {
-    struct verdict verdict = {block->count, KN_OK, -1};
-    *taken = 0;
-    for (int32_t i = 0; i < columns->column_count; i++) measure(columns, i, block, &verdict);
-    if (columns->decoded_count) decode(columns, block, &verdict);
-    *column = verdict.column;
-    if (verdict.status == KN_ERR_NOMEM) return KN_ERR_NOMEM;
-    if (verdict.count == 0) return verdict.status;
-    for (int32_t i = 0; i < columns->column_count && verdict.count < block->count; i++) {
-        /* the sums were for more records */
-        if (has_pieces(&columns->columns[i]))
-            sum_pieces(&columns->columns[i], block, verdict.count);
+    int32_t good = 0, malformed = 0, first = count - split->malformed_count;
+    for (int32_t i = 0; i < count; i++) {
+        bool is_malformed = malformed < split->malformed_count && split->malformed[malformed] == i;
+        split->records[is_malformed ? first + malformed++ : good++] = block->records[i];
     }
+}
+
+/* Appends the malformed records to their columns. If these have no more room, the verdict ends. */
+static void append_malformed(struct kn_columns *columns, struct split *split,
+                             const struct kn_column_block *block, struct verdict *verdict)
+{
+    struct kn_column_block malformed = *block;
+    int32_t taken, column;
+    part_records(split, block, verdict->count);
+    malformed.records = split->records + verdict->count - split->malformed_count;
+    malformed.count = split->malformed_count;
+    int status = kn_columns_append(columns->malformed, &malformed, &taken, &column);
+    if (status == KN_OK) return;
+    cut(verdict, status == KN_ERR_NOMEM ? 0 : split->malformed[taken], status, -1);
+    split->malformed_count = taken;
+    kn_columns_truncate_decoded(columns, columns->row_count + verdict->count - taken);
+}
+
+/* Decodes the records that the other columns can take. Afterwards every builder has the rows of
+ * split->block, and columns->malformed has the other records of the verdict. */
+static void split_block(struct kn_columns *columns, const struct kn_column_block *block,
+                        struct verdict *verdict, struct split *split)
+{
+    int status;
+    int32_t column = -1;
+    int32_t count = kn_columns_split(columns, block, verdict->count, split->malformed,
+                                     &split->malformed_count, &status, &column);
+    if (status == KN_ERR_NOMEM) {
+        count = split->malformed_count = 0;
+        kn_columns_truncate_decoded(columns, columns->row_count);
+        kn_columns_truncate_decoded(columns->malformed, columns->malformed->row_count);
+    }
+    if (status != KN_OK) cut(verdict, count, status, column);
+    split->block = *block;
+    split->block.count = verdict->count;
+    if (!split->malformed_count) return;
+    append_malformed(columns, split, block, verdict);
+    split->block.records = split->records;
+    split->block.count = verdict->count - split->malformed_count;
+}
+
+/* Puts the records of a block that every column can take into the columns. The builders have their
+ * rows already. KN_OK or KN_ERR_NOMEM. */
+static int put_block(struct kn_columns *columns, const struct kn_column_block *block)
+{
     for (int32_t i = 0; i < columns->column_count; i++) {
-        int status = reserve(columns, &columns->columns[i], block, verdict.count);
+        int status = reserve(columns, &columns->columns[i], block, block->count);
         if (status == KN_OK) continue;
         if (columns->decoded_count) kn_columns_truncate_decoded(columns, columns->row_count);
         return status;
     }
     for (int32_t i = 0; i < columns->column_count; i++)
-        put(columns, &columns->columns[i], block, verdict.count);
-    columns->row_count += verdict.count;
+        put(columns, &columns->columns[i], block, block->count);
+    columns->row_count += block->count;
+    return KN_OK;
+}
+
+int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *block,
+                      int32_t *taken, int32_t *column)
+{
+    struct verdict verdict = {block->count, KN_OK, -1};
+    struct split split;
+    int64_t malformed_count = columns->malformed ? columns->malformed->row_count : 0;
+    *taken = 0;
+    for (int32_t i = 0; i < columns->column_count; i++) measure(columns, i, block, &verdict);
+    if (columns->malformed) {
+        split_block(columns, block, &verdict, &split);
+    } else {
+        if (columns->decoded_count) decode(columns, block, &verdict);
+        split.block = *block;
+        split.block.count = verdict.count;
+    }
+    *column = verdict.column;
+    if (verdict.status == KN_ERR_NOMEM) return KN_ERR_NOMEM;
+    for (int32_t i = 0; i < columns->column_count && split.block.count < block->count; i++) {
+        /* the sums were for more records */
+        if (has_pieces(&columns->columns[i]))
+            sum_pieces(&columns->columns[i], &split.block, split.block.count);
+    }
+    int status = split.block.count ? put_block(columns, &split.block) : KN_OK;
+    if (status != KN_OK) {
+        if (columns->malformed) kn_columns_truncate(columns->malformed, malformed_count);
+        return status;
+    }
     *taken = verdict.count;
     return verdict.status;
 }

@@ -2,6 +2,7 @@
 #include "arrow/columns.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/hash.h"
 
@@ -150,6 +151,7 @@ void kn_columns_drop_chunks(struct kn_columns *columns)
 static void columns_free(struct kn_columns *columns)
 {
     for (int32_t i = 0; i < columns->column_count; i++) column_deinit(&columns->columns[i]);
+    kn_columns_unref(columns->malformed);
     kn_columns_drop_chunks(columns);
     free(columns->chunks);
     kn_kept_bytes_unref(columns->held);
@@ -270,6 +272,11 @@ void kn_columns_set_decoding(struct kn_columns *columns, int32_t column,
     columns->columns[column].decoding = decoding;
 }
 
+void kn_columns_set_malformed(struct kn_columns *columns, struct kn_columns *malformed)
+{
+    columns->malformed = kn_columns_ref(malformed);
+}
+
 void kn_columns_truncate_decoded(struct kn_columns *columns, int64_t row_count)
 {
     for (int32_t i = 0; i < columns->column_count; i++) {
@@ -320,8 +327,14 @@ static int decode_record(struct kn_decoding *decoding, const struct kn_columns *
     if (status != KN_OK || !decoding->keeps_bytes) return status;
     const uint8_t *bytes = is_key ? record->key : record->value;
     int32_t size_bytes = is_key ? record->key_bytes : record->value_bytes;
-    bool is_kept = has_failed || decoding->keeps_good_bytes;
-    return put_bytes(reasons[1].builder, is_kept ? bytes : NULL, size_bytes);
+    return put_bytes(reasons[1].builder, has_failed ? bytes : NULL, size_bytes);
+}
+
+/* Makes room for the expected rows. Without it the columns grow as they need it. */
+static void reserve_expected(struct kn_column *decoded)
+{
+    if (!decoded->length && decoded->length_hint)
+        (void)kn_builder_reserve(decoded->builder, 0, decoded->length_hint);
 }
 
 int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
@@ -329,12 +342,79 @@ int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
 {
     struct kn_column *decoded = &columns->columns[column];
     struct kn_decoding *decoding = decoded->decoding;
-    /* Without this room the columns grow as they need it. */
-    if (!decoded->length && decoded->length_hint)
-        (void)kn_builder_reserve(decoded->builder, 0, decoded->length_hint);
+    reserve_expected(decoded);
     *status = KN_OK;
     for (int32_t i = 0; i < count; i++) {
         *status = decode_record(decoding, columns, decoded->builder, &block->records[i]);
+        if (*status != KN_OK) return i;
+    }
+    return count;
+}
+
+/* --- malformed records --- */
+
+struct decoded_columns { /* the columns of the value and of the key */
+    int32_t columns[2];
+    int32_t count;
+};
+
+/* Finds the columns that decode. The value's comes first, because its reason counts. */
+static struct decoded_columns find_decoded(struct kn_columns *columns)
+{
+    struct decoded_columns found = {.count = 0};
+    for (int is_key = 0; is_key < 2; is_key++) {
+        for (int32_t i = 0; i < columns->column_count; i++) {
+            const struct kn_decoding *decoding = columns->columns[i].decoding;
+            if (!decoding || decoding->decoders.is_key != is_key) continue;
+            reserve_expected(&columns->columns[i]);
+            found.columns[found.count++] = i;
+        }
+    }
+    return found;
+}
+
+/* Appends a row for one record to all builders, or to none of them: then *column has failed. */
+static int decode_whole(struct kn_columns *columns, const struct decoded_columns *decoded,
+                        const struct kn_record *record, int32_t *column)
+{
+    for (int32_t i = 0; i < decoded->count; i++) {
+        *column = decoded->columns[i];
+        struct kn_column *each = &columns->columns[*column];
+        int64_t rows = each->builder->columns[0].length;
+        int status = kn_schema_decoders_decode(&each->decoding->decoders, each->builder, record,
+                                               &each->decoding->failure);
+        if (status == KN_OK) continue;
+        while (i--) kn_builder_truncate(columns->columns[decoded->columns[i]].builder, rows);
+        return status;
+    }
+    return KN_OK;
+}
+
+/* Appends which field doesn't decode, and why. */
+static int put_failure(struct kn_columns *malformed, const struct kn_decoding *decoding)
+{
+    const struct kn_column *texts = &malformed->columns[malformed->column_count - 2];
+    const char *field = decoding->decoders.is_key ? "key" : "value";
+    int64_t rows = texts->builder->columns[0].length;
+    int status = put_bytes(texts[0].builder, field, (int32_t)strlen(field));
+    if (status == KN_OK) status = put_reason(texts[1].builder, &decoding->failure);
+    if (status != KN_OK) kn_builder_truncate(texts[0].builder, rows);
+    return status;
+}
+
+int32_t kn_columns_split(struct kn_columns *columns, const struct kn_column_block *block,
+                         int32_t count, int32_t malformed[KN_BLOCK_RECORDS],
+                         int32_t *malformed_count, int *status, int32_t *column)
+{
+    struct decoded_columns decoded = find_decoded(columns);
+    *malformed_count = 0;
+    *status = KN_OK;
+    for (int32_t i = 0; i < count; i++) {
+        *status = decode_whole(columns, &decoded, &block->records[i], column);
+        if (*status == KN_ERR_INVALID) {
+            *status = put_failure(columns->malformed, columns->columns[*column].decoding);
+            if (*status == KN_OK) malformed[(*malformed_count)++] = i;
+        }
         if (*status != KN_OK) return i;
     }
     return count;

@@ -37,6 +37,8 @@ enum kn_column_field {
     KN_FIELD_VALUE_ERROR, /* the same of the value */
     KN_FIELD_KEY_BYTES,   /* the bytes of a key that doesn't decode */
     KN_FIELD_VALUE_BYTES, /* the same of a value */
+    KN_FIELD_FIELD,       /* MALFORMED columns: "key" or "value", the one that doesn't decode */
+    KN_FIELD_ERROR,       /* MALFORMED columns: the reason */
     KN_FIELD_COUNT
 };
 
@@ -64,11 +66,12 @@ struct kn_column_spec {
 /* How a column of keys or values is decoded. */
 struct kn_decoding {
     struct kn_schema_decoders decoders;
-    bool skips_errors; /* a record that doesn't decode is null; else it ends the append */
+    /* A record that doesn't decode is null; else it ends the append, or has no row
+     * (kn_columns_set_malformed()). */
+    bool skips_errors;
     /* skips_errors: the column that gets the reasons; -1: none */
     int32_t reason_column;
     bool keeps_bytes;                 /* the next column gets the bytes of these records */
-    bool keeps_good_bytes;            /* keeps_bytes: also those of records that decode */
     struct kn_schema_failure failure; /* the last failure */
 };
 
@@ -133,7 +136,8 @@ struct kn_columns {
     struct kn_chunk **chunks; /* references */
     int32_t chunk_count;
     int32_t chunk_capacity;
-    int32_t decoded_count; /* columns that have a builder */
+    int32_t decoded_count;        /* columns that have a builder */
+    struct kn_columns *malformed; /* a reference: gets the records that don't decode; or NULL */
     int32_t column_count;
     struct kn_column columns[];
 };
@@ -167,8 +171,18 @@ void kn_columns_expect(struct kn_columns *columns, int32_t column, int64_t row_c
 void kn_columns_set_decoding(struct kn_columns *columns, int32_t column,
                              struct kn_decoding *decoding);
 
-/* Appends the first *taken records of the block to every column. KN_OK: all of them. Otherwise the
- * reason for the next one:
+/* Call before the first append. Records that don't decode have no row. `malformed` gets them: columns
+ * that take every record and aren't decoded. The last two are FIELD and ERROR, DECODED without a
+ * decoding, for texts. If both the value and the key don't decode, these are about the value. */
+void kn_columns_set_malformed(struct kn_columns *columns, struct kn_columns *malformed);
+/* Returns how many records the columns have, with the malformed ones. */
+static inline int64_t kn_columns_record_count(const struct kn_columns *columns)
+{
+    return columns->row_count + (columns->malformed ? columns->malformed->row_count : 0);
+}
+
+/* Appends the first *taken records of the block to every column, or to the malformed ones. KN_OK: all
+ * of them. Otherwise the reason for the next one:
  * - KN_ERR_FULL: a column has no more room.
  * - KN_ERR_INVALID: column *column can't hold it (not UTF-8, a time out of range), or can't decode
  *   it: then decoding->failure has the reason.
@@ -184,7 +198,7 @@ void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes 
  * more than max_bytes and these views use only a small part of their chunks. Without memory for
  * that, nothing changes. */
 void kn_columns_settle(struct kn_columns *columns);
-/* Keeps only the first row_count rows. */
+/* Keeps only the first row_count rows. The malformed records stay. */
 void kn_columns_truncate(struct kn_columns *columns, int64_t row_count);
 /* Size of the buffers and of the memory that views point into. */
 int64_t kn_columns_size_bytes(const struct kn_columns *columns);
@@ -194,6 +208,12 @@ int64_t kn_columns_size_bytes(const struct kn_columns *columns);
  * If these aren't all, *status has the reason. */
 int32_t kn_columns_decode(struct kn_columns *columns, int32_t column,
                           const struct kn_column_block *block, int32_t count, int *status);
+/* Decodes the first `count` records of a block into the builders, and returns how many it has decoded.
+ * Records that don't decode have no row: malformed[] gets their indices, and the last two columns of
+ * columns->malformed their texts. If these aren't all records, *status and *column have the reason. */
+int32_t kn_columns_split(struct kn_columns *columns, const struct kn_column_block *block,
+                         int32_t count, int32_t malformed[KN_BLOCK_RECORDS],
+                         int32_t *malformed_count, int *status, int32_t *column);
 /* Removes the rows of the builders behind row_count. */
 void kn_columns_truncate_decoded(struct kn_columns *columns, int64_t row_count);
 

@@ -21,6 +21,8 @@ static const char *const NAMES[KN_FIELD_COUNT] = {
     [KN_FIELD_VALUE_ERROR] = "value_error",
     [KN_FIELD_KEY_BYTES] = "key_bytes",
     [KN_FIELD_VALUE_BYTES] = "value_bytes",
+    [KN_FIELD_FIELD] = "field",
+    [KN_FIELD_ERROR] = "error",
 };
 
 const char *kn_column_name(enum kn_column_field field) { return NAMES[field]; }

@@ -74,7 +74,7 @@ static enum kn_fill_end fill_batch(struct kn_fill *fill, struct kn_taken_segment
 {
     struct gathered gathered;
     for (;;) {
-        int64_t room = fill->rows_max - fill->columns->row_count;
+        int64_t room = fill->records_max - kn_columns_record_count(fill->columns);
         if (room <= 0) return KN_FILL_FULL;
         int status = gather(fill, &gathered, room);
         if (gathered.count) {
@@ -107,8 +107,11 @@ static int next_batch(struct kn_fill *fill, struct kn_taken_segment *taken)
 static enum kn_fill_end fill_segment(struct kn_fill *fill)
 {
     struct kn_taken_segment *taken = &fill->taken[fill->taken_count++];
-    *taken = (struct kn_taken_segment){
-        .segment = fill->segment, .row_begin = fill->columns->row_count, .first_offset = -1};
+    const struct kn_columns *malformed = fill->columns->malformed;
+    *taken = (struct kn_taken_segment){.segment = fill->segment,
+                                       .row_begin = fill->columns->row_count,
+                                       .malformed_begin = malformed ? malformed->row_count : 0,
+                                       .first_offset = -1};
     do {
         enum kn_fill_end end = fill->is_reading ? fill_batch(fill, taken) : KN_FILL_PAUSED;
         if (end != KN_FILL_PAUSED) return end;
@@ -146,6 +149,8 @@ void kn_fill_revert(struct kn_fill *fill, int32_t from)
     struct kn_list back;
     kn_list_init(&back);
     kn_columns_truncate(fill->columns, fill->taken[from].row_begin);
+    if (fill->columns->malformed)
+        kn_columns_truncate(fill->columns->malformed, fill->taken[from].malformed_begin);
     for (int32_t i = from + 1; i < fill->taken_count; i++) {
         fill->taken[i].segment->batch_next = 0;
         kn_list_push_back(&back, &fill->taken[i].segment->node);

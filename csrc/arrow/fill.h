@@ -25,7 +25,7 @@
 enum kn_fill_end {
     KN_FILL_PAUSED,  /* time to update the positions: there may be more */
     KN_FILL_DRAINED, /* the queue is empty */
-    /* rows_max is reached, or a column has no more room; with no row: not even for one record */
+    /* records_max is reached, or a column has no more room; with no record: not even for one record */
     KN_FILL_FULL,
     KN_FILL_NOTICE, /* the current segment is an end of partition or an error */
     KN_FILL_BROKEN, /* the reader is at a malformed record; another call returns the same */
@@ -38,18 +38,19 @@ enum kn_fill_end {
 
 struct kn_taken_segment { /* a segment whose records were taken */
     struct kn_segment *segment;
-    int64_t row_begin;    /* rows before this segment */
-    int64_t first_offset; /* -1: none of its records was taken */
-    int64_t next_offset;  /* offset behind the last taken record */
-    int32_t leader_epoch; /* of the last opened batch */
-    bool has_batch;       /* a batch was opened */
-    bool is_done;         /* all its records were taken */
+    int64_t row_begin;       /* rows before this segment */
+    int64_t malformed_begin; /* malformed records before it */
+    int64_t first_offset;    /* -1: none of its records was taken */
+    int64_t next_offset;     /* offset behind the last taken record */
+    int32_t leader_epoch;    /* of the last opened batch */
+    bool has_batch;          /* a batch was opened */
+    bool is_done;            /* all its records were taken */
 };
 
 struct kn_fill {
     struct kn_columns *columns;
     struct kn_queue *queue;
-    int64_t rows_max;
+    int64_t records_max; /* with the malformed ones */
     /* where to go on: set at the start, and valid at the end */
     struct kn_segment *segment;     /* NULL: no current segment */
     struct kn_record_reader reader; /* reads batch segment->batch_next - 1, if is_reading */

@@ -12,8 +12,9 @@ cdef class ColumnPlan:
     cdef readonly tuple names
     cdef readonly tuple types  # by column of the specs
     cdef readonly list decoded  # (column, DecodedType)
+    cdef readonly ColumnPlan malformed  # the columns of records that don't decode, or None
 
-    cdef int _add_after(self, str name, Layout layout, list names, list types, str kind) except -1
+    cdef int _add_built(self, str name, Layout layout, list names, list types) except -1
     cdef void _add(self, str name, int layout, bint is_text, int ticks)
 
 
@@ -35,6 +36,7 @@ cdef class ColumnBatch:
     cdef readonly list ends  # Messages: ends of partitions
     cdef readonly bint ended  # whether wakeup() or close() ended the call
     cdef readonly object missing  # a MissingSchema that the caller has to look up, or None
+    cdef readonly ColumnBatch malformed  # the records that don't decode, or None
     cdef dict decodings  # column -> Decoding, while the columns are filled
 
 

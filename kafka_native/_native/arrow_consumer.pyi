@@ -2,6 +2,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, final
 
 from kafka_native._native.arrow_decoding import DecodedType
+from kafka_native._native.codec_core import Layout
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 
@@ -9,9 +10,12 @@ from kafka_native._native.message import Message
 class ColumnPlan:
     count: int
     names: tuple[str, ...]
-    types: tuple[str | DecodedType, ...]
+    types: tuple[str | DecodedType | Layout, ...]
     decoded: list[tuple[int, DecodedType]]
-    def __init__(self, columns: Iterable[tuple[str, str | DecodedType]]) -> None: ...
+    malformed: ColumnPlan | None
+    def __init__(
+        self, columns: Iterable[tuple[str, str | DecodedType | Layout]], *, splits: bool = ...
+    ) -> None: ...
     def __arrow_c_schema__(self) -> Any: ...
 
 class UnfitError(ValueError):
@@ -36,7 +40,10 @@ class ColumnBatch:
     ends: list[Message]
     ended: bool
     missing: MissingSchema | None
+    malformed: ColumnBatch | None
     def __len__(self) -> int: ...
+    @property
+    def record_count(self) -> int: ...
     @property
     def nbytes(self) -> int: ...
     def __arrow_c_array__(self, requested_schema: Any = ...) -> tuple[Any, Any]: ...

@@ -18,6 +18,7 @@ from libc.stdlib cimport calloc, free
 
 from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule, stream_capsule
 from kafka_native._native.arrow_decoding cimport DecodedType, Decoding, SchemaDecoder, new_decoding
+from kafka_native._native.codec_core cimport Layout
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.engine cimport Cursor, seconds
 from kafka_native._native.kn_arrow cimport *
@@ -25,6 +26,7 @@ from kafka_native._native.kn_codecs cimport kn_columns_set_decoding
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.arrow_decoding import text_layout
 from kafka_native._native.message import Message as NewMessage
 
 cdef extern from "Python.h":
@@ -51,6 +53,17 @@ cdef dict TYPES = {
     "dictionary": (KN_LAYOUT_DICTIONARY, True, 0),
     "list": (KN_LAYOUT_LIST, False, 0),
 }
+# The columns of records that don't decode. Two columns of texts follow them.
+cdef list MALFORMED_COLUMNS = [
+    ("topic", "dictionary"),
+    ("partition", "int32"),
+    ("offset", "int64"),
+    ("timestamp", "timestamp[ms]"),
+    ("timestamp_type", "int32"),
+    ("key", "binary"),
+    ("value", "binary"),
+    ("headers", "list"),
+]
 cdef dict FIELDS = {(<bytes>kn_column_name(<kn_column_field><int>number)).decode(): number for number in range(KN_FIELD_COUNT)}
 
 
@@ -58,12 +71,19 @@ cdef dict FIELDS = {(<bytes>kn_column_name(<kn_column_field><int>number)).decode
 cdef class ColumnPlan:
     """The columns, their types and their order. `kafka_native.arrow.plan_of` has checked them."""
 
-    def __init__(self, columns not None):
-        """``columns`` has a (name, type) pair for each column. A type is a str or a `DecodedType`."""
+    def __init__(self, columns not None, *, bint splits=False):
+        """``columns`` has a (name, type) pair for each column.
+
+        A type is a str, a `DecodedType`, or a `Layout` for what `kn_columns_split` appends.
+        ``splits``: records that don't decode have no row. They are in `ColumnBatch.malformed`.
+        """
         cdef DecodedType decoded
         names, types = [], []
         self.decoded = []
         for name, kind in columns:
+            if isinstance(kind, Layout):
+                self._add_built(name, kind, names, types)
+                continue
             if not isinstance(kind, DecodedType):
                 layout, is_text, ticks = TYPES[kind]
                 self._add(name, layout, is_text, ticks)
@@ -78,18 +98,21 @@ cdef class ColumnPlan:
             names += decoded.column_names()
             types.append(decoded)
             if decoded.has_reasons:
-                self._add_after(f"{name}_error", decoded.reasons, names, types, "string")
+                self._add_built(f"{name}_error", text_layout(), names, types)
             if decoded.keeps_bytes:
-                self._add_after(f"{name}_bytes", decoded.bytes, names, types, "binary")
+                self._add_built(f"{name}_bytes", decoded.bytes, names, types)
+        if splits:
+            texts = text_layout()
+            self.malformed = ColumnPlan([*MALFORMED_COLUMNS, ("field", texts), ("error", texts)])
         self.names = tuple(names)
         self.types = tuple(types)
 
-    cdef int _add_after(self, str name, Layout layout, list names, list types, str kind) except -1:
-        # Add a column about the records of the decoded column before it.
+    cdef int _add_built(self, str name, Layout layout, list names, list types) except -1:
+        # Add a column about records that don't decode.
         self.specs[self.count].type = layout.layout
         self._add(name, KN_LAYOUT_DECODED, False, 0)
         names.append(name)
-        types.append(kind)
+        types.append(layout)
         return 0
 
     cdef void _add(self, str name, int layout, bint is_text, int ticks):
@@ -180,7 +203,7 @@ cdef class ColumnMemory:
             kn_columns_expect(columns, number, rows, <int64_t>(size * 1.125))
 
     cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept:
-        if columns.row_count == 0:
+        if kn_columns_record_count(columns) == 0:
             kn_pool_trim(self.pool, KEEP_IDLE_BYTES)  # no records arrived: free the memory
             return
         self.rows = columns.row_count
@@ -207,6 +230,11 @@ cdef class ColumnBatch:
 
     def __len__(self):
         return self.columns.row_count
+
+    @property
+    def record_count(self):
+        """The number of records, with the malformed ones."""
+        return kn_columns_record_count(self.columns)
 
     @property
     def nbytes(self):
@@ -258,7 +286,7 @@ cdef class ColumnTaker(PositionTaker):
                     return 0
                 continue
             end = self._run(core)
-            self.in_hand = self.fill.columns.row_count > 0 or len(self.ends) > 0
+            self.in_hand = kn_columns_record_count(self.fill.columns) > 0 or len(self.ends) > 0
             if end == KN_FILL_PAUSED:
                 if core._is_over():
                     return 0
@@ -373,7 +401,7 @@ cdef class ColumnTaker(PositionTaker):
         if end == KN_FILL_NOMEM:
             raise MemoryError
         if end == KN_FILL_FULL:
-            if self.fill.rows_max == 0:
+            if self.fill.records_max == 0:
                 self.enough = True
                 return 0
             advice = "fewer fields" if self.batch.decodings else "large_binary or a view"
@@ -396,8 +424,7 @@ cdef class ColumnTaker(PositionTaker):
         return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
 
 
-cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_max, int64_t bytes_max, int64_t pinned_max):
-    # Return a batch without rows, to fill.
+cdef ColumnBatch empty_batch(ColumnPlan plan, ColumnMemory memory, int64_t bytes_max):
     cdef ColumnBatch batch = ColumnBatch.__new__(ColumnBatch, BY_TAKE_COLUMNS)
     batch.plan = plan
     batch.positions = {}
@@ -405,6 +432,15 @@ cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_m
     batch.columns = kn_columns_new(plan.specs, plan.count, memory.pool, bytes_max)
     if batch.columns == NULL:
         raise MemoryError
+    return batch
+
+
+cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_max, int64_t bytes_max, int64_t pinned_max):
+    # Return a batch without rows, to fill.
+    cdef ColumnBatch batch = empty_batch(plan, memory, bytes_max)
+    if plan.malformed is not None:
+        batch.malformed = empty_batch(plan.malformed, memory, bytes_max)
+        kn_columns_set_malformed(batch.columns, batch.malformed.columns)
     batch.decodings = {number: new_decoding(kind, batch.columns, number) for number, kind in plan.decoded}
     memory.held.max_bytes = pinned_max
     kn_columns_set_kept_bytes(batch.columns, memory.held)
@@ -438,7 +474,7 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     taker.defers = defer_lookups
     batch.positions = taker.positions
     batch.ends = taker.ends
-    taker.fill.rows_max = count_max
+    taker.fill.records_max = count_max
     taker.enough = count_max == 0
     taker.fill.columns = kn_columns_ref(batch.columns)
     if iterating and core._closed:
@@ -481,12 +517,12 @@ cdef class ColumnCollector:
         An error is raised if no record is in hand.
         """
         cdef ColumnTaker taker = self.taker
-        cdef int64_t rows = taker.fill.columns.row_count
-        taker.fill.rows_max = min(self.count_max, rows + step_max)
+        cdef int64_t count = kn_columns_record_count(taker.fill.columns)
+        taker.fill.records_max = min(self.count_max, count + step_max)
         taker.missing = None
         if not taker.enough and self.core._may_take():
             taker.take(self.core)
-        if taker.enough and taker.missing is None and not taker.ends and rows + step_max <= taker.fill.columns.row_count < self.count_max:
+        if taker.enough and taker.missing is None and not taker.ends and count + step_max <= kn_columns_record_count(taker.fill.columns) < self.count_max:
             taker.enough = False  # only the step is full
             return True
         return False

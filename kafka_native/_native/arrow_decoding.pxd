@@ -13,8 +13,6 @@ cdef class DecodedType:
     cdef readonly bint skips_errors
     cdef readonly bint has_reasons
     cdef readonly bint keeps_bytes
-    cdef readonly bint keeps_good_bytes
-    cdef Layout reasons  # the type of the column of reasons
     cdef Layout bytes  # the type of the column of records that don't decode
     cdef readonly bint is_flat
 

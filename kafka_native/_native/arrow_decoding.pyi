@@ -5,6 +5,8 @@ from kafka_native._native.codec_core import Layout, Program
 
 FRAMINGS: dict[str, int]
 
+def text_layout() -> Layout: ...
+
 @final
 class DecodedType:
     layout: Layout
@@ -13,7 +15,6 @@ class DecodedType:
     skips_errors: bool
     has_reasons: bool
     keeps_bytes: bool
-    keeps_good_bytes: bool
     is_flat: bool
     def __new__(
         cls,
@@ -23,7 +24,6 @@ class DecodedType:
         skips_errors: bool,
         has_reasons: bool,
         keeps_bytes: bool,
-        keeps_good_bytes: bool = ...,
         is_flat: bool,
     ) -> DecodedType: ...
     def column_names(self) -> list[str]: ...

@@ -21,6 +21,11 @@ from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_OK
 FRAMINGS = {"none": KN_FRAMING_NONE, "id": KN_FRAMING_ID, "indexes": KN_FRAMING_INDEXES}
 
 
+def text_layout():
+    """Return the type of a column of texts about records that don't decode."""
+    return Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "u", "", ())])
+
+
 @cython.final
 cdef class DecodedType:
     """The type of a decoded column, and the source of its decoders."""
@@ -33,22 +38,18 @@ cdef class DecodedType:
         bint skips_errors,
         bint has_reasons,
         bint keeps_bytes,
-        bint keeps_good_bytes=False,
         bint is_flat,
     ):
         """``field`` is "key" or "value". ``source`` is a `kafka_native.codecs.codec.RecordReader`.
 
-        ``keeps_bytes`` needs ``has_reasons``, and ``keeps_good_bytes`` needs ``keeps_bytes``.
+        ``keeps_bytes`` needs ``has_reasons``.
         """
         self.source = source
         self.layout = source.layout
         self.field = field
         self.skips_errors = skips_errors
         self.has_reasons = has_reasons
-        if has_reasons:
-            self.reasons = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "u", "", ())])
         self.keeps_bytes = keeps_bytes
-        self.keeps_good_bytes = keeps_good_bytes
         if keeps_bytes:
             self.bytes = Layout([(<int>KN_NODE_BYTES, 0, 0, ARROW_FLAG_NULLABLE, "z", "", ())])
         self.is_flat = is_flat
@@ -143,6 +144,5 @@ cdef Decoding new_decoding(DecodedType type, kn_columns *columns, int32_t column
     decoding.state.skips_errors = type.skips_errors
     decoding.state.reason_column = column + 1 if type.has_reasons else -1
     decoding.state.keeps_bytes = type.keeps_bytes
-    decoding.state.keeps_good_bytes = type.keeps_good_bytes
     kn_columns_set_decoding(columns, column, &decoding.state)
     return decoding

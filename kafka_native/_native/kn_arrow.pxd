@@ -86,6 +86,8 @@ cdef extern from "arrow/columns.h" nogil:
     long kn_columns_live()
     void kn_columns_expect(kn_columns *columns, int32_t column, int64_t row_count, int64_t size_bytes)
     int kn_columns_append(kn_columns *columns, const kn_column_block *block, int32_t *taken, int32_t *column)
+    void kn_columns_set_malformed(kn_columns *columns, kn_columns *malformed)
+    int64_t kn_columns_record_count(const kn_columns *columns)
     void kn_columns_truncate(kn_columns *columns, int64_t row_count)
     struct kn_kept_bytes:
         int64_t max_bytes
@@ -124,7 +126,7 @@ cdef extern from "arrow/fill.h" nogil:
     struct kn_fill:
         kn_columns *columns
         kn_queue *queue
-        int64_t rows_max
+        int64_t records_max
         kn_segment *segment
         kn_record_reader reader
         int is_reading

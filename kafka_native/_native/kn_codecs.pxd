@@ -161,7 +161,6 @@ cdef extern from "arrow/columns.h" nogil:
         bint skips_errors
         int32_t reason_column
         bint keeps_bytes
-        bint keeps_good_bytes
         kn_schema_failure failure
     void kn_columns_set_decoding(kn_columns *columns, int32_t column, kn_decoding *decoding)
 

@@ -927,7 +927,7 @@ class AIOArrowStream:
         columns = await consumer._take_columns(
             self._plan, self._records_max, self._timeout, return_early=True
         )
-        if not len(columns) and not columns.ends:
+        if not columns.record_count and not columns.ends:
             raise StopAsyncIteration
         return ArrowBatch(columns)
 

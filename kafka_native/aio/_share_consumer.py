@@ -14,7 +14,7 @@ from typing import Any
 from kafka_native._native.arrow_consumer import MissingSchema
 from kafka_native._native.message import Message
 from kafka_native.aio._loop import Waiter, end_threads, wait_for
-from kafka_native.arrow import ColumnRequest, Columns, Decode, OnError, ShareArrowBatch
+from kafka_native.arrow import Columns, Decode, OnError, ShareArrowBatch, share_request
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.codec import Codec
 from kafka_native.deadlines import deadline_of, left_s
@@ -151,7 +151,7 @@ class AIOShareConsumer:
             As of `ShareConsumer.consume_arrow`. A thread asks the schema registry, so other tasks
             run meanwhile.
         """
-        request = ColumnRequest(columns, Decode(value, key, on_error, flatten))
+        request = share_request(columns, Decode(value, key, on_error, flatten))
         deadline = deadline_of(timeout_s_of(timeout))
         if request.is_decoded:
             self._check()

@@ -11,7 +11,7 @@ import contextlib
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow as pa
@@ -69,15 +69,12 @@ SCHEMA: Final = pa.schema(
 
 _PENDING: Final = pa.schema(
     [
-        *(
-            SCHEMA.field(name)
-            for name in ("offset", "timestamp", "timestamp_type", "key", "value", "headers")
-        ),
-        ("field", pa.string()),
-        ("reason", pa.string()),
+        SCHEMA.field(name)
+        for name in SCHEMA.names
+        if name not in ("topic", "partition", "schema_id", "schema_guid", "path", "position")
     ]
 )
-"""The columns of dead letters that aren't written yet."""
+"""The columns of dead letters that aren't written yet. ``error`` has the whole reason."""
 
 HEADERS: Final[Mapping[str, str]] = {
     "topic": "__connect.errors.topic",
@@ -116,34 +113,16 @@ class DeadLetterWriter(ABC):
     def __init__(self, range_: OffsetRange) -> None:
         """Open nothing yet."""
         self._range = range_
-        self._pending: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []  # that don't decode, as they came
+        self._unfit: list[pa.Table] = []
         self._pending_rows = self._pending_bytes = 0
         self.rows = 0
         """The number of dead letters so far."""
 
-    def write(
-        self, batch: pa.RecordBatch, rows: pa.Array, field: str, decoded: Collection[str]
-    ) -> None:
-        """Add records that don't decode.
-
-        :param batch: Records, as `Consumer.consume_arrow` returns them.
-        :param rows: The indices of those that don't decode.
-        :param field: ``key`` or ``value``: which of them doesn't decode.
-        :param decoded: The decoded fields. The batch has their bytes in further columns.
-        """
-        columns = {
-            name: batch.column(batch.schema.get_field_index(source)).take(rows)
-            for name, source in (
-                ("offset", "offset"),
-                ("timestamp", "timestamp"),
-                ("timestamp_type", "timestamp_type"),
-                ("key", "key_bytes" if "key" in decoded else "key"),
-                ("value", "value_bytes" if "value" in decoded else "value"),
-                ("headers", "headers"),
-                ("reason", f"{field}_error"),
-            )
-        }
-        self._add(columns, field)
+    def write(self, malformed: pa.RecordBatch) -> None:
+        """Add records that don't decode, as `kafka_native.arrow.MalformedRecords` has them."""
+        self._pending.append(malformed.select(_PENDING.names))
+        self._note(malformed)
 
     def write_unfit(self, record: pa.RecordBatch, field: str, reason: str) -> None:
         """Add a record with a value that Spark's type can't have.
@@ -155,19 +134,15 @@ class DeadLetterWriter(ABC):
         columns["timestamp_type"] = record.column("timestampType")
         has_timestamp = columns["timestamp_type"][0].as_py() != -1
         columns["timestamp"] = record.column("timestamp") if has_timestamp else pa.nulls(1)
-        columns["reason"] = pa.array([reason])
-        self._add(columns, field)
+        columns |= {"field": pa.array([field]), "error": pa.array([reason])}
+        made = pa.table({name: columns[name] for name in _PENDING.names}).cast(_PENDING)
+        self._unfit.append(made)
+        self._note(made)
 
-    def _add(self, columns: Mapping[str, pa.Array], field: str) -> None:
-        count = len(columns["offset"])
-        whole = {**columns, "field": pa.array([field] * count, pa.string())}
-        records = pa.RecordBatch.from_arrays(
-            [whole[each.name].cast(each.type) for each in _PENDING], schema=_PENDING
-        )
-        self._pending.append(records)
-        self._pending_rows += count
+    def _note(self, records: pa.RecordBatch | pa.Table) -> None:
+        self._pending_rows += records.num_rows
         self._pending_bytes += records.nbytes
-        self.rows += count
+        self.rows += records.num_rows
 
     def end_batch(self) -> None:
         """Note that later records have larger offsets. Many dead letters are written now.
@@ -182,14 +157,21 @@ class DeadLetterWriter(ABC):
 
         :raises DeadLetterError: The target doesn't take them.
         """
-        if self._pending:
+        if self._pending_rows:
             self._write_pending()
         self._end()
 
     def _write_pending(self) -> None:
-        for batch in pa.Table.from_batches(self._pending).combine_chunks().to_batches():
+        tables = self._unfit
+        if self._pending:
+            # One conversion of many batches costs little more than that of one.
+            tables = [
+                pa.Table.from_batches(self._pending).combine_chunks().cast(_PENDING),
+                *tables,
+            ]
+        for batch in pa.concat_tables(tables).combine_chunks().to_batches():
             self._write(letters_of(batch, self._range))
-        self._pending.clear()
+        self._pending, self._unfit = [], []
         self._pending_rows = self._pending_bytes = 0
 
     @abstractmethod
@@ -250,10 +232,11 @@ def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
 
     :param batch: The columns that `DeadLetterWriter` collects.
     """
-    # Of a batch, records with a bad value come before those with a bad key only.
+    # Records that don't fit Spark's types come after those of their batch that don't decode.
     batch = batch.sort_by("offset")
     count = batch.num_rows
-    parts = pc.extract_regex(batch.column("reason"), _REASON)
+    reasons = batch.column("error").dictionary_encode()  # many have the same
+    parts = pc.extract_regex(reasons.dictionary, _REASON).take(reasons.indices)
     columns = {name: batch.column(name) for name in batch.schema.names}
     columns["topic"] = pa.array([range_.topic] * count, pa.string())
     columns["partition"] = pa.array([range_.partition] * count, pa.int32())

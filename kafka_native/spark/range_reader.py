@@ -468,7 +468,12 @@ class _RowReader(_PositionReader[ArrowBatch]):
         started = time.monotonic()
         records = rows = size = 0
         for before, taken in self.steps():
-            if not taken.num_rows:
+            has_malformed = taken.malformed is not None and taken.malformed.num_rows > 0
+            if has_malformed:
+                malformed = self._in_range(pa.record_batch(taken.malformed), before)
+                records += malformed.num_rows
+                self._take_malformed(malformed)
+            elif not taken.num_rows:
                 continue
             batch = self._in_range(pa.record_batch(taken), before)
             found = self._spark_batch(batch)
@@ -479,6 +484,10 @@ class _RowReader(_PositionReader[ArrowBatch]):
                 yield found
         self.left_out = records - rows
         self._report(rows, size, self.left_out, time.monotonic() - started)
+
+    def _take_malformed(self, malformed: pa.RecordBatch) -> None:
+        """Take the records of a batch that don't decode, before its other records."""
+        raise AssertionError("no column is decoded")
 
     def _report(self, rows: int, size: int, malformed: int, seconds: float) -> None:
         attempt, batch_id = attempt_and_batch()
@@ -497,10 +506,12 @@ class _RowReader(_PositionReader[ArrowBatch]):
             raise ValueError(
                 f"{error.problem}; select other columns, or read from the next offset on"
             ) from None
-        if taken.num_rows:
-            self._rows = min(
-                self._rows_max, max(1, _BATCH_BYTES * taken.num_rows // max(1, taken.nbytes))
-            )
+        records, size = taken.num_rows, taken.nbytes
+        if taken.malformed is not None:
+            records += taken.malformed.num_rows
+            size += taken.malformed.nbytes
+        if records:
+            self._rows = min(self._rows_max, max(1, _BATCH_BYTES * records // max(1, size)))
         return taken
 
     def _consume(self, rows_max: int) -> ArrowBatch:
@@ -512,6 +523,8 @@ class _RowReader(_PositionReader[ArrowBatch]):
     def _in_range(self, batch: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The records of the range, from an offset on."""
         offsets = batch.column(batch.schema.get_field_index("offset"))
+        if not batch.num_rows:
+            return batch
         if offsets[0].as_py() < first or offsets[-1].as_py() >= self._range.end:
             wanted = pc.and_(pc.greater_equal(offsets, first), pc.less(offsets, self._range.end))
             batch = batch.filter(wanted)
@@ -544,26 +557,14 @@ class _TypedRowReader(_RowReader):
         fields = decoded.decoded_fields(options.columns)
         plain = [name for name in options.columns if name in COLUMNS and name not in fields]
         super().__init__(consumer, options, range_, plain, on_skip)
-        has_letters = options.dead_letters is not None
-        if has_letters:
-            self._arrow_columns |= {
-                _ARROW_COLUMNS[name][0]: _ARROW_COLUMNS[name][1]
-                for name in ("key", "value", "timestamp", "timestampType", "headers")
-            }
         self._arrow_columns |= dict.fromkeys(fields)
         codecs = codecs_of(decoded)
         self._codecs = {name: codecs[name] for name in fields}
         self._decoded = decoded
         self._output = decoded.output(options.columns)
-        self._kept_bytes: Literal["column", "bytes", "all_bytes"] = "column"
-        if has_letters and len(fields) > 1:
-            self._kept_bytes = "all_bytes"  # one of the two may decode
-        elif has_letters or decoded.keeps_bytes(options.columns):
-            self._kept_bytes = "bytes"
-        # The columns of the frame. Those about bad records aren't filtered.
-        good = dict.fromkeys([*plain, "offset"])
-        self._good_columns = [*(_ARROW_COLUMNS[name][0] for name in good), *fields]
-        self._last_field = fields[-1]
+        self._on_malformed: Literal["column", "bytes", "split"] = "split"
+        if decoded.options.mode == "PERMISSIVE":
+            self._on_malformed = "bytes" if decoded.keeps_bytes(options.columns) else "column"
         self._dropped = 0
         self.first_reason = ""
         """Why the first record doesn't decode; empty: all of them decode."""
@@ -587,13 +588,10 @@ class _TypedRowReader(_RowReader):
             columns=self._arrow_columns,
             value=self._codecs.get("value"),
             key=self._codecs.get("key"),
-            on_error=self._kept_bytes,
+            on_error=self._on_malformed,
         )
 
     def _spark_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._decoded.options.mode != "PERMISSIVE":
-            for field in self._codecs:
-                batch = self._without_errors(batch, field)
         if self.dead_letters is None:
             return self._conformed(batch)
         try:
@@ -619,27 +617,25 @@ class _TypedRowReader(_RowReader):
         schema = pa.schema([(name, kind.arrow) for name, kind in self._output])
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def _without_errors(self, batch: pa.RecordBatch, field: str) -> pa.RecordBatch:
-        """Leave out records that don't decode, or raise the first one's error."""
-        reasons = batch.column(batch.schema.get_field_index(f"{field}_error"))
-        count = len(reasons) - reasons.null_count
-        if not count:
-            return batch
-        is_bad = pc.is_valid(reasons)
+    def _take_malformed(self, malformed: pa.RecordBatch) -> None:
+        """Count them, make them dead letters, or raise the first one's error."""
+        if not malformed.num_rows:
+            return
         if not self.first_reason:
-            self.first_reason = self._first_reason(batch, field, reasons, is_bad)
+            offset, field, error = (
+                malformed.column(name)[0].as_py() for name in ("offset", "field", "error")
+            )
+            place = f"{self._range.topic} [{self._range.partition}] at offset {offset}"
+            self.first_reason = f"{place}: its {field} doesn't decode: {error}"
         if self._decoded.options.mode == "FAILFAST":
             raise MalformedRecordError(
                 f"{self.first_reason}. Write mode=PERMISSIVE for a null and a column with the "
                 "record, or mode=DROPMALFORMED to leave such records out"
             )
         if self.dead_letters is None:
-            self._dropped += count
+            self._dropped += malformed.num_rows
         else:
-            self.dead_letters.write(batch, pc.indices_nonzero(is_bad), field, self._codecs)
-        if field == self._last_field:
-            batch = batch.select(self._good_columns)
-        return batch.filter(pc.invert(is_bad))
+            self.dead_letters.write(malformed)
 
     def _without_unfit(
         self, batch: pa.RecordBatch, letters: DeadLetterWriter, error: pa.ArrowInvalid
@@ -681,17 +677,6 @@ class _TypedRowReader(_RowReader):
                 yield from self._unfit(batch.slice(0, half), first)
                 yield from self._unfit(batch.slice(half), first + half)
                 return
-
-    def _first_reason(
-        self, batch: pa.RecordBatch, field: str, reasons: pa.Array, is_bad: pa.Array
-    ) -> str:
-        """A text about the first record that doesn't decode."""
-        first = pc.index(is_bad, True).as_py()
-        offset = batch.column(batch.schema.get_field_index("offset"))[first].as_py()
-        return (
-            f"{self._range.topic} [{self._range.partition}] at offset {offset}: "
-            f"its {field} doesn't decode: {reasons[first].as_py()}"
-        )
 
 
 def _row_reader(

@@ -131,9 +131,11 @@ def test_a_bad_message_may_be_null_with_a_reason(
         assert values_of(batch, "value_error") == errors
         assert values_of(batch, "value_bytes") == [None, value, None, None]
         consumer.seek(TopicPartition(topic.name, 0, 0))
-        batch = consumer.consume_arrow(4, WAIT_S, columns=VALUE, value=codec, on_error="all_bytes")
-        assert values_of(batch, "value_error") == errors
-        assert values_of(batch, "value_bytes") == [*orders(1, 0), value, None, *orders(1, 3)]
+        batch = consumer.consume_arrow(4, WAIT_S, columns=VALUE, value=codec, on_error="split")
+        assert [each and each["id"] for each in values_of(batch)] == [0, None, 3]
+        assert batch.malformed is not None
+        assert values_of(batch.malformed, "error") == errors[1:2]
+        assert values_of(batch.malformed, "value") == [value]
         consumer.seek(TopicPartition(topic.name, 0, 0))
         batch = consumer.consume_arrow(4, WAIT_S, columns=VALUE, value=codec, on_error="null")
         assert batch.column_names == VALUE

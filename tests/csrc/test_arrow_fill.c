@@ -12,7 +12,7 @@ static struct kn_engine *engine;
 static struct kn_cursor *cursors[2];
 static struct kn_fill fill;
 
-static void begin(int64_t rows_max)
+static void begin(int64_t records_max)
 {
     static const uint8_t no_id[16];
     struct kn_engine_config config;
@@ -24,7 +24,7 @@ static void begin(int64_t rows_max)
     memset(&fill, 0, sizeof fill);
     fill.columns = kn_columns_new(SPECS, 2, NULL, INT32_MAX);
     fill.queue = &engine->fetched;
-    fill.rows_max = rows_max;
+    fill.records_max = records_max;
 }
 
 static void end(void)
@@ -115,13 +115,13 @@ static void test_goes_on_in_the_middle_of_a_batch(void)
     begin(100);
     push(0, KN_SEGMENT_DATA, 0, 2, 300);
     for (int64_t done = 100; done <= 600; done += 100) {
-        fill.rows_max = done;
+        fill.records_max = done;
         CHECK_EQ(kn_fill_run(&fill), KN_FILL_FULL);
         CHECK_EQ(fill.columns->row_count, done);
         CHECK_EQ(fill.taken[fill.taken_count - 1].next_offset, done);
         kn_fill_finish(&fill);
     }
-    fill.rows_max = 700;
+    fill.records_max = 700;
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
     CHECK_EQ(fill.taken[0].first_offset, -1);
     CHECK(fill.taken[0].is_done);
@@ -178,7 +178,7 @@ static void test_stale_segments_are_reverted_and_the_rest_is_taken_again(void)
     push(0, KN_SEGMENT_DATA, 10, 2, 10);
     push(1, KN_SEGMENT_DATA, 20, 2, 300);
     push(1, KN_SEGMENT_EOF, 620, 0, 0);
-    fill.rows_max = 400; /* in the middle of the fourth */
+    fill.records_max = 400; /* in the middle of the fourth */
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_FULL);
     CHECK_EQ(fill.taken_count, 4);
     kn_cursor_next_epoch(cursors[0]);
@@ -186,7 +186,7 @@ static void test_stale_segments_are_reverted_and_the_rest_is_taken_again(void)
     CHECK_EQ(fill.columns->row_count, 0);
     CHECK(!fill.segment);
     kn_fill_finish(&fill);
-    fill.rows_max = 1000;
+    fill.records_max = 1000;
     CHECK_EQ(kn_fill_run(&fill), KN_FILL_NOTICE);
     CHECK_EQ(fill.columns->row_count, 620);
     check_offsets(0, 0, 620);

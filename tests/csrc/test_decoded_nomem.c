@@ -119,12 +119,72 @@ static int run(long fail_at)
     return failed;
 }
 
+static int append_split(struct kn_columns *columns)
+{
+    struct kn_column_block block = {
+        .records = records, .count = RECORDS, .topic = "t", .topic_bytes = 1};
+    const struct kn_columns *malformed = columns->malformed;
+    int32_t taken, column;
+    int64_t before = kn_columns_record_count(columns);
+    int status = kn_columns_append(columns, &block, &taken, &column);
+    CHECK_EQ(taken, status == KN_OK ? RECORDS : 0);
+    CHECK_EQ(kn_columns_record_count(columns), before + taken);
+    CHECK_EQ(columns->columns[0].builder->columns[0].length, columns->row_count);
+    CHECK_EQ(columns->columns[1].length, columns->row_count);
+    CHECK_EQ(malformed->columns[0].length, malformed->row_count);
+    for (int i = 1; i < 3; i++)
+        CHECK_EQ(malformed->columns[i].builder->columns[0].length, malformed->row_count);
+    return status;
+}
+
+/* The same with columns of malformed records. */
+static int run_split(long fail_at)
+{
+    struct kn_column_spec specs[] = {
+        {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_DECODED, .type = program->layout},
+        {.field = KN_FIELD_OFFSET, .layout = KN_LAYOUT_INT64},
+    };
+    struct kn_column_spec malformed_specs[] = {
+        {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_BYTES},
+        {.field = KN_FIELD_FIELD, .layout = KN_LAYOUT_DECODED, .type = reasons},
+        {.field = KN_FIELD_ERROR, .layout = KN_LAYOUT_DECODED, .type = reasons},
+    };
+    struct kn_decoding decoding = {.skips_errors = 1, .reason_column = -1};
+    struct kn_columns *columns = kn_columns_new(specs, 2, NULL, INT32_MAX);
+    struct kn_columns *malformed = kn_columns_new(malformed_specs, 3, NULL, INT32_MAX);
+    CHECK(columns && malformed);
+    kn_columns_set_malformed(columns, malformed);
+    kn_columns_unref(malformed);
+    kn_schema_decoders_init(&decoding.decoders, KN_FRAMING_ID, 0);
+    failed = 0;
+    allocations_left = fail_at;
+    add_decoder(&decoding);
+    kn_columns_set_decoding(columns, 0, &decoding);
+    for (int i = 0; i < 20; i++) {
+        int status = append_split(columns);
+        if (status == KN_OK) continue;
+        CHECK_EQ(status, KN_ERR_NOMEM);
+        CHECK(failed);
+        CHECK_EQ(append_split(columns), KN_OK);
+    }
+    allocations_left = -1;
+    CHECK_EQ(malformed->row_count, 20 * ((RECORDS + 6) / 7));
+    kn_schema_decoders_deinit(&decoding.decoders);
+    kn_columns_unref(columns);
+    CHECK_EQ(kn_builder_live(), 0);
+    CHECK_EQ(kn_columns_live(), 0);
+    return failed;
+}
+
 static void test_each_failed_allocation_leaves_every_column_alike(void)
 {
     long count = 0;
     prepare();
     while (run(count)) count++;
     CHECK(count > 20); /* there were allocations to fail */
+    count = 0;
+    while (run_split(count)) count++;
+    CHECK(count > 20);
     kn_avro_program_free(program);
     kn_layout_unref(reasons);
     CHECK_EQ(kn_layout_live(), 0);

@@ -371,6 +371,110 @@ static void test_failures_may_be_nulls_with_reasons(void)
     end();
 }
 
+/* Makes the columns value and value_error of malformed records. */
+static struct kn_columns *malformed_columns(int64_t bytes_max)
+{
+    struct kn_column_spec specs[] = {
+        {.field = KN_FIELD_OFFSET, .layout = KN_LAYOUT_INT64},
+        {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_BYTES},
+        {.field = KN_FIELD_FIELD, .layout = KN_LAYOUT_DECODED, .type = reasons},
+        {.field = KN_FIELD_ERROR, .layout = KN_LAYOUT_DECODED, .type = reasons},
+    };
+    return kn_columns_new(specs, 4, NULL, bytes_max);
+}
+
+/* Appends a block of columns with malformed ones, and checks that both have whole rows. */
+static int append_split(struct kn_columns *columns, int from, int32_t count, int32_t *taken,
+                        int32_t *column)
+{
+    struct kn_column_block block = {
+        .records = records + from, .count = count, .topic = "t", .topic_bytes = 1};
+    const struct kn_columns *malformed = columns->malformed;
+    int64_t before = kn_columns_record_count(columns);
+    int status = kn_columns_append(columns, &block, taken, column);
+    CHECK_EQ(kn_columns_record_count(columns), before + *taken);
+    CHECK_EQ(columns->columns[0].builder->columns[0].length, columns->row_count);
+    CHECK_EQ(columns->columns[2].length, columns->row_count);
+    for (int i = 0; i < 2; i++) {
+        CHECK_EQ(malformed->columns[i].length, malformed->row_count);
+        CHECK_EQ(malformed->columns[2 + i].builder->columns[0].length, malformed->row_count);
+    }
+    return status;
+}
+
+static void test_malformed_records_have_columns_of_their_own(void)
+{
+    struct kn_decoding decoding;
+    int32_t taken, column;
+    begin(KN_FRAMING_ID, 0);
+    struct kn_columns *columns = columns_of(&decoding, 1, INT32_MAX);
+    struct kn_columns *malformed = malformed_columns(INT32_MAX);
+    decoding.reason_column = -1;
+    kn_columns_set_malformed(columns, malformed);
+    for (int i = 0; i < RECORDS; i++) records[i].offset = 100 + i;
+    records[0].value_bytes = records[10].value_bytes = records[RECORDS - 1].value_bytes = 8;
+    records[11].value = NULL;
+    bytes[20][4] = 6; /* an unknown schema */
+    CHECK_EQ(append_split(columns, 0, RECORDS, &taken, &column), KN_ERR_UNKNOWN_SCHEMA);
+    CHECK_EQ(taken, 20);
+    CHECK_EQ(column, 0);
+    CHECK_EQ(malformed->row_count, 2);
+    CHECK_EQ(append_split(columns, 21, 43, &taken, &column), KN_OK);
+    CHECK_EQ(taken, 43);
+    CHECK_EQ(append_split(columns, 10, 1, &taken, &column), KN_OK); /* nothing but malformed */
+    CHECK_EQ(malformed->row_count, 4);
+    static const int64_t offsets[] = {100, 110, 100 + RECORDS - 1, 110};
+    CHECK_MEM(malformed->columns[0].items.data, offsets, sizeof offsets);
+    const int64_t *times = (const int64_t *)(const void *)columns->columns[2].items.data;
+    CHECK_EQ(times[0], 1000); /* of record 1 */
+    CHECK_EQ(times[9], 11000);
+    kn_columns_truncate(columns, 5);
+    kn_columns_truncate(malformed, 1);
+    CHECK_EQ(append_split(columns, 9, 2, &taken, &column), KN_OK);
+    CHECK_EQ(kn_columns_record_count(columns), 8);
+    kn_schema_decoders_deinit(&decoding.decoders);
+    kn_columns_unref(malformed);
+    kn_columns_unref(columns);
+    end();
+}
+
+static void test_full_columns_of_malformed_records_end_a_block(void)
+{
+    struct kn_decoding decoding;
+    int32_t taken, column;
+    begin(KN_FRAMING_ID, 0);
+    struct kn_columns *columns = columns_of(&decoding, 1, INT32_MAX);
+    struct kn_columns *by_value = malformed_columns(150);
+    decoding.reason_column = -1;
+    kn_columns_set_malformed(columns, by_value);
+    for (int i = 1; i < RECORDS; i += 2) records[i].value_bytes = 8;
+    /* The texts, of 58 bytes each, are full before the values are. */
+    CHECK_EQ(append_split(columns, 0, RECORDS, &taken, &column), KN_ERR_FULL);
+    CHECK_EQ(taken, 5);
+    CHECK_EQ(columns->row_count, 3);
+    for (int i = 6; i < RECORDS; i++) bytes[i][0] = 9; /* a long text */
+    CHECK_EQ(append_split(columns, 5, RECORDS - 5, &taken, &column), KN_ERR_FULL);
+    CHECK_EQ(taken, 0);
+    kn_columns_unref(by_value);
+    kn_columns_unref(columns);
+    kn_schema_decoders_deinit(&decoding.decoders);
+
+    columns = columns_of(&decoding, 1, INT32_MAX);
+    by_value = malformed_columns(120);
+    decoding.reason_column = -1;
+    kn_columns_set_malformed(columns, by_value);
+    static const uint8_t large[100] = {0, 0, 0, 0, 5, 0, 0xfe, 0x7f};
+    records[3] = records[5] = value_of(large, sizeof large);
+    CHECK_EQ(append_split(columns, 0, RECORDS, &taken, &column), KN_ERR_FULL);
+    CHECK_EQ(taken, 5);
+    CHECK_EQ(columns->row_count, 4);
+    CHECK_EQ(by_value->row_count, 1);
+    kn_columns_unref(by_value);
+    kn_columns_unref(columns);
+    kn_schema_decoders_deinit(&decoding.decoders);
+    end();
+}
+
 static void test_a_full_column_takes_the_records_that_fit(void)
 {
     struct kn_decoding decoding;
@@ -432,6 +536,8 @@ int main(void)
     RUN(test_texts_of_failures);
     RUN(test_a_failure_cuts_the_block_in_every_column);
     RUN(test_failures_may_be_nulls_with_reasons);
+    RUN(test_malformed_records_have_columns_of_their_own);
+    RUN(test_full_columns_of_malformed_records_end_a_block);
     RUN(test_a_full_column_takes_the_records_that_fit);
     RUN(test_flat_columns_are_null_where_the_record_is);
     return check_done();

@@ -46,7 +46,7 @@ OUTPUT = {
         "{'sensor': 'sensor 0', 'degrees_max': 39}",
     ],
     "typed_columns.py": [
-        "1001 rows: ['offset', 'sensor', 'degrees', 'value_error']",
+        "1000 rows: ['offset', 'sensor', 'degrees']",
         "('sensor 0', 39)",
         "(1000, 'there is no schema framing",
     ],
