@@ -172,9 +172,7 @@ def _maintain_table(
     table: TableTarget, settings: ParquetSettings, before: str | None, keep_s: float | None
 ) -> MaintainResult:
     begun = time.monotonic()
-    if not table.exists():
-        raise PipelineError(f"there is no table {table.uri}: archive makes one")
-    table.prepare()
+    table.open()
     done = table.merge_files(settings, before or _today())
     deleted = table.delete_unused(KEEP_S if keep_s is None else keep_s)
     result = MaintainResult(table.uri, done.merged, done.made, done.records, done.bytes, deleted)
