@@ -40,6 +40,10 @@ class Tables(ABC):
         """Return all records."""
 
     @abstractmethod
+    def columns(self) -> list[str]:
+        """Return the names of the table's columns."""
+
+    @abstractmethod
     def listed(self) -> set[Path]:
         """Return the data files that the table lists."""
 
@@ -60,6 +64,9 @@ class DeltaTables(Tables):
 
     def target(self, **more: Any) -> DeltaTarget:
         return DeltaTarget(self.table, **more)
+
+    def columns(self) -> list[str]:
+        return [each.name for each in DeltaTable(self.table).schema().fields]
 
     def read(self) -> pa.Table:
         return pa.table(DeltaTable(self.table).to_pyarrow_table())
@@ -83,6 +90,9 @@ class IcebergTables(Tables):
 
     def open(self) -> Table:
         return load_catalog("local", **self.options).load_table("ns.orders")
+
+    def columns(self) -> list[str]:
+        return list(self.open().schema().column_names)
 
     def read(self) -> pa.Table:
         """Return all records. PyIceberg itself reads a missing list of structs as an empty one."""

@@ -415,6 +415,18 @@ def test_maintain_command(cluster: MockCluster, iceberg: IcebergTables) -> None:
     assert offsets(iceberg.read()) == wanted()
 
 
+def test_maintain_leaves_the_columns_as_they_are(cluster: MockCluster, tables: Tables) -> None:
+    """The table has fewer columns than one of raw records."""
+    schema = TABLE_SCHEMA.remove(TABLE_SCHEMA.get_field_index("value"))
+    run = new_run(tables.target(schema=schema), cluster)
+    for batch in range(2):
+        run.commit(frame(50 * batch, 50 * batch + 50), batch)
+    before = tables.columns()
+    assert maintain(tables.target()).merged == 4 * PARTITIONS
+    assert tables.columns() == before
+    assert "value" not in before
+
+
 def test_maintain_needs_a_table(tables: Tables) -> None:
     with pytest.raises(PipelineError, match="there is no table"):
         maintain(tables.target())

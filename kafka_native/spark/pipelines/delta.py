@@ -110,10 +110,14 @@ class DeltaTarget(TableTarget):
         )
         self._place().make(STATES)
 
-    def exists(self) -> bool:
-        """Whether the table exists."""
-        with _errors_of(self.uri):
-            return self._open()
+    def open(self) -> None:
+        """Open the table for `merge_files()` and `delete_unused()`. It stays as it is.
+
+        :raises PipelineError: It doesn't exist.
+        """
+        if not self._open():
+            raise PipelineError(f"there is no table {self.uri}: archive makes one")
+        self._columns = list(self._opened().metadata().partition_columns)
 
     def _found_columns(self) -> pa.Schema:
         table = self._opened()

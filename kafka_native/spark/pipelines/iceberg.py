@@ -104,9 +104,26 @@ class IcebergTarget(TableTarget):
                 update.union_by_name(self.schema)
         self._layout = TableLayout(_with_field_ids(self.schema, table), unit_of(found))
         self._spec_id = table.spec().spec_id
+        self._find_data(table)
+
+    def open(self) -> None:
+        """Open the table for `merge_files()` and `delete_unused()`. It stays as it is.
+
+        :raises PipelineError: It doesn't exist, or isn't one of `archive`.
+        """
+        with _errors_of(self.uri):
+            if not self._open():
+                raise PipelineError(f"there is no table {self.uri}: archive makes one")
+        table = self._opened()
+        missing_columns(self.uri, _columns(table), _columns(table))
+        _partition_by(self.uri, table)
+        self._find_data(table)
+
+    def _find_data(self, table: Table) -> None:
         self._data = table.properties.get("write.data.path", f"{table.location()}/data")
         self._folder = _folder(table, self._data)
 
+<<<<<<< HEAD
     def exists(self) -> bool:
         """Whether the table exists."""
         with _errors_of(self.uri):
@@ -115,6 +132,8 @@ class IcebergTarget(TableTarget):
     def _found_columns(self) -> pa.Schema:
         return _columns(self._opened())
 
+=======
+>>>>>>> f22d4ff481f01ca5c97a60102ffa3cf450966225
     def default_checkpoint(self) -> str:
         """Raise an error: a catalog's tables may be anywhere.
 
@@ -159,17 +178,20 @@ class IcebergTarget(TableTarget):
 
     def merge_files(self, settings: ParquetSettings, before: str) -> MergedFiles:
         """Merge small data files of ours. Each merge is an overwrite, and a snapshot."""
-        folder, _ = self._prepared()
         with _errors_of(self.uri):
-            merger = Merger(self._opened(), folder, self._data, settings, self._data_file)
+            merger = Merger(self._opened(), self._place(), self._data, settings, self._data_file)
             return merger.merge(before)
 
     def delete_unused(self, keep_s: float) -> int:
         """Expire old snapshots, and delete our files that no snapshot lists."""
-        folder, _ = self._prepared()
         with _errors_of(self.uri):
             before_ms = now_ms() - int(keep_s * 1000)
-            return delete_unused(self._opened().refresh(), folder, self._data, before_ms)
+            return delete_unused(self._opened().refresh(), self._place(), self._data, before_ms)
+
+    def _place(self) -> Folder:
+        if self._folder is None:
+            raise PipelineError(f"the table {self.uri} isn't open: call open() first")
+        return self._folder
 
     def _data_file(self, table: Table, file: TableFile) -> DataFile:
         from pyiceberg.conversions import to_bytes

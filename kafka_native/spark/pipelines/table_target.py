@@ -193,8 +193,11 @@ class TableTarget(ArchiveTarget):
     # --- what each format does ---
 
     @abstractmethod
-    def exists(self) -> bool:
-        """Whether the table exists."""
+    def open(self) -> None:
+        """Open the table for `merge_files()` and `delete_unused()`. It stays as it is.
+
+        :raises PipelineError: It doesn't exist, or isn't one of `archive`.
+        """
 
     @abstractmethod
     def _found_columns(self) -> pa.Schema:
