@@ -11,7 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -73,6 +73,8 @@ class Inputs:
     """The number of offsets of a micro-batch."""
     dead_letters: Mapping[str, str] = field(default_factory=dict)
     """The targets of dead letters, by query."""
+    checkpoint: str = ""
+    """The checkpoint of the query. Our source keeps files there."""
 
     def options(self, name: str) -> dict[str, str]:
         servers = {"kafka.bootstrap.servers": self.bootstrap}
@@ -88,6 +90,8 @@ class Inputs:
 
     def records(self, spark: SparkSession, name: str, **options: str) -> DataFrame:
         """Return a topic as a stream with the source's columns."""
+        if self.format == "kafka_native":
+            options["checkpointLocation"] = self.checkpoint
         reader = spark.readStream.format(self.format).options(**self.options(name), **options)
         return reader.option("maxOffsetsPerTrigger", str(self.offsets_max)).load()
 
@@ -207,12 +211,14 @@ def start(
     spark: SparkSession, name: str, inputs: Inputs, folder: Path, hold: Hold | None = None
 ) -> StreamingQuery:
     """Start a query from its checkpoint. It ends at the current ends of its topics."""
+    checkpoint = str(folder / "checkpoint")
+    inputs = replace(inputs, checkpoint=checkpoint)
     frame = _held(QUERIES[name](spark, inputs, hold), hold, RESULT)
     if name == batches.__name__:
         writer = _written(frame, folder, hold)
     else:
         writer = frame.writeStream.format("parquet").option("path", str(folder / "rows"))
-    writer = writer.option("checkpointLocation", str(folder / "checkpoint"))
+    writer = writer.option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
