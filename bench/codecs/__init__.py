@@ -12,6 +12,7 @@ OURS = "kafka_native"
 EVERYTHING = "all fields"
 RAW = "raw bytes"
 READER = "AvroReader"
+ALL_GOOD = "no malformed records"
 PROJECTION = ("customer", "created")  # the second and the ninth of ten fields
 CHUNK = 10_000  # the records of a call
 
@@ -37,13 +38,14 @@ SCENARIOS: dict[str, tuple[str, ...]] = {
     "json_objects": (OURS, "confluent_kafka"),
     "protobuf_objects": (OURS, "confluent_kafka"),
     "topic": (OURS, RAW, "confluent_kafka"),
+    "malformed": (OURS, ALL_GOOD),
     "deserializing_consumer": (OURS, "confluent_kafka"),
 }
 NESTED = tuple(name for name in SCENARIOS if name.endswith("_nested"))
 OBJECTS = tuple(name for name in SCENARIOS if name.endswith("_objects"))
 MESSAGES = (*OBJECTS, *(name for name in SCENARIOS if "_messages" in name))
 ENCODE = ("avro_encode", "json_encode", "protobuf_encode")
-FROM_TOPIC = ("topic", "deserializing_consumer")
+FROM_TOPIC = ("topic", "malformed", "deserializing_consumer")
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow
 
 from bench.codecs import (
+    ALL_GOOD,
     CHUNK,
     ENCODE,
     EVERYTHING,
@@ -39,7 +40,7 @@ FORMATS = {"avro": "Avro", "json": "Json", "protobuf": "Protobuf"}
 
 def missing(scenario: str, contestant: str) -> str | None:
     """Return why a contestant can't run here, or None."""
-    if contestant in (EVERYTHING, RAW, READER):
+    if contestant in (ALL_GOOD, EVERYTHING, RAW, READER):
         return None
     if contestant == OURS and scenario in (*MESSAGES, *FROM_TOPIC):
         return None

@@ -20,7 +20,7 @@ from bench.codecs import FROM_TOPIC, SCENARIOS, Work, contestants
 from bench.codecs.messages import registered, schema_of
 from bench.codecs.page import page_of
 from bench.codecs.report import GOALS, table
-from bench.codecs.topic import fill
+from bench.codecs.topic import fill, spoiled
 from bench.report import Rounds, show, verdicts
 from kafka_native.cli.measurements import number_option
 
@@ -72,7 +72,7 @@ def filled(
     """Make a broker, a registry and a topic with the records for the block."""
     with ExitStack() as stack:
         servers = stack.enter_context(broker(bootstrap))
-        name = stack.enter_context(topic(servers.plain, partitions))
+        name = stack.enter_context(topic(servers.plain, partitions, more=len(spoiled(work))))
         url = registered(schema_of("avro", nested=False), stack)
         ready = dataclasses.replace(
             work, bootstrap=servers.plain, topic=name, registry=url, partitions=partitions

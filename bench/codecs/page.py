@@ -9,12 +9,12 @@ from importlib import metadata
 from pathlib import Path
 from statistics import median
 
-from bench.codecs import EVERYTHING, MESSAGES, OURS, RAW, READER, SCENARIOS
+from bench.codecs import ALL_GOOD, EVERYTHING, MESSAGES, OURS, RAW, READER, SCENARIOS
 from bench.report import Rounds, ratio, spread
 
 PACKAGES = ("kafka-native", "pyruhvro", "fastavro", "confluent-kafka", "orjson", "protobuf")
 PACKAGES += ("pyarrow",)
-BESIDE = (EVERYTHING, RAW, READER)
+BESIDE = (ALL_GOOD, EVERYTHING, RAW, READER)
 """Rows that are kafka_native too."""
 
 TITLES = {
@@ -38,6 +38,7 @@ TITLES = {
     "json_encode": "JSON, columns encoded",
     "protobuf_encode": "Protobuf, columns encoded",
     "topic": "A topic of flat Avro records into columns, over a broker",
+    "malformed": "The same topic with one malformed record in a hundred",
     "deserializing_consumer": "A topic of flat Avro records into dicts, over a broker",
 }
 ROWS = {
@@ -50,6 +51,7 @@ ROWS = {
     EVERYTHING: "kafka_native, all fields",
     RAW: "kafka_native, without a codec: raw bytes",
     READER: "kafka_native's AvroReader, without a framing",
+    ALL_GOOD: "kafka_native, no malformed records",
 }
 OF_MESSAGES = {
     "fastavro": "fastavro, without a framing",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from bench.codecs import EVERYTHING, MESSAGES, OURS, RAW
+from bench.codecs import ALL_GOOD, EVERYTHING, MESSAGES, OURS, RAW
 from bench.report import Goal, Rounds, ratio, spread, table_of
 
 RATE = "M records/s"
@@ -19,6 +19,7 @@ GOALS = (
     Goal("deserializing_consumer", RATE, "confluent_kafka", 10, at_least=True),
     Goal("topic", RATE, RAW, 0.6, at_least=True),
     Goal("topic", RATE, "confluent_kafka", 50, at_least=True),
+    Goal("malformed", "CPU", ALL_GOOD, 1.05),
     Goal("json", RATE, None, 4, at_least=True),
     Goal("json", RATE, "pyarrow", 2, at_least=True),
     Goal("json", RATE, "orjson", 5, at_least=True),

@@ -22,9 +22,29 @@ from kafka_native.schema_registry import SchemaRegistryClient
 Take = Callable[[Any, int], int]
 
 
+MALFORMED_EVERY = 100
+"""One in so many records doesn't decode (the scenario ``malformed``)."""
+
+
+def spoiled(work: Work) -> tuple[str, ...]:
+    """The further topics of a scenario, which have malformed records."""
+    return (f"{work.topic}-0",) if work.scenario == "malformed" else ()
+
+
 def fill(work: Work) -> None:
     """Produce the records with the framing of the registry's first schema."""
     values = [FRAME + payload for payload in records.avro(nested=False)]
+    produce(work, work.topic, values)
+    for name in spoiled(work):
+        cut = [
+            value if number % MALFORMED_EVERY else value[: len(value) // 2]
+            for number, value in enumerate(values)
+        ]
+        produce(work, name, cut)
+
+
+def produce(work: Work, topic: str, values: list[bytes]) -> None:
+    """Produce ``work.count`` records, the same values again and again."""
     with kafka_native.Producer(
         {"bootstrap.servers": work.bootstrap, "max.block.ms": 60_000}
     ) as producer:
@@ -32,7 +52,7 @@ def fill(work: Work) -> None:
             left = values[: work.count - first]
             partition = first // len(values) % work.partitions
             while left:
-                left = left[producer.produce_many(work.topic, left, partition=partition) :]
+                left = left[producer.produce_many(topic, left, partition=partition) :]
         if producer.flush(WAIT_S):
             raise RuntimeError("records were not delivered")
 
@@ -49,10 +69,12 @@ def measured(work: Work) -> Figures:
             )
             consumer, take = client.DeserializingConsumer(conf), polled
         else:
-            take = TAKES[work.contestant](work, stack)
+            make = split if work.scenario == "malformed" else TAKES[work.contestant]
+            take = make(work, stack)
             consumer = client.Consumer(conf)
         stack.callback(consumer.close)
-        assign(client, consumer, work.topic, work.partitions)
+        [name] = (spoiled(work) if work.contestant == OURS else ()) or (work.topic,)
+        assign(client, consumer, name, work.partitions)
         if consumer.poll(WAIT_S) is None:
             raise RuntimeError("no record came")
         watch, taken = Stopwatch(), 1
@@ -78,6 +100,20 @@ def typed(work: Work, stack: ExitStack) -> Take:
     return lambda consumer, left: len(
         consumer.consume_arrow(min(ROWS, left), WAIT_S, columns=["value"], value=codec)
     )
+
+
+def split(work: Work, stack: ExitStack) -> Take:
+    """Take columns of decoded records, and the malformed ones beside them."""
+    client = stack.enter_context(SchemaRegistryClient({"url": work.registry}))
+    codec = Avro(client, subject=SUBJECT)
+
+    def take(consumer: Any, left: int) -> int:
+        batch = consumer.consume_arrow(
+            min(ROWS, left), WAIT_S, columns=["value"], value=codec, on_error="split"
+        )
+        return len(batch) + len(batch.malformed)
+
+    return take
 
 
 def confluent(work: Work, stack: ExitStack) -> Take:

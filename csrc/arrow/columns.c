@@ -296,7 +296,8 @@ static int put_bytes(struct kn_builder *builder, const void *data, int32_t size_
         return KN_OK;
     }
     if ((status = kn_builder_reserve_bytes(builder, column, size_bytes)) != KN_OK) return status;
-    memcpy(column->bytes + column->bytes_used, data, (size_t)size_bytes);
+    /* There may be no memory yet for empty bytes. */
+    if (size_bytes) memcpy(column->bytes + column->bytes_used, data, (size_t)size_bytes);
     kn_built_end_bytes(column, size_bytes);
     return KN_OK;
 }

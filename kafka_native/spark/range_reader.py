@@ -480,7 +480,7 @@ class _RowReader(_PositionReader[ArrowBatch]):
             records += batch.num_rows
             if found.num_rows:
                 rows += found.num_rows
-                size += found.nbytes
+                size += found.get_total_buffer_size()  # nbytes takes ten times as long
                 yield found
         self.left_out = records - rows
         self._report(rows, size, self.left_out, time.monotonic() - started)

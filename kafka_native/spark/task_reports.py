@@ -46,7 +46,7 @@ class TaskReport:
     rows: int
     """The rows that Spark got."""
     bytes: int
-    """The bytes of these rows in Arrow columns."""
+    """The bytes of these rows in the buffers of Arrow columns."""
     malformed: int
     """The records that don't decode and have left the frame."""
     seconds: float

@@ -295,6 +295,51 @@ static void test_decoded_columns_stop_it_and_go_back(void)
     end();
 }
 
+static void test_malformed_records_count_and_go_back(void)
+{
+    static const struct kn_node node = {.kind = KN_NODE_BYTES, .format = "u", .name = ""};
+    static const char *const paths[] = {"field"};
+    struct kn_layout *layout;
+    struct kn_decoding decoding = {.skips_errors = 1, .reason_column = -1};
+    const struct kn_schema_decoder decoder = {.decoder = {NULL, decode_row}, .paths = paths};
+    begin(150);
+    CHECK_EQ(kn_layout_new(&node, 1, &layout), KN_OK);
+    struct kn_column_spec specs[] = {
+        SPECS[0], {.field = KN_FIELD_VALUE, .layout = KN_LAYOUT_DECODED, .type = layout}};
+    struct kn_column_spec malformed_specs[] = {
+        {.field = KN_FIELD_OFFSET, .layout = KN_LAYOUT_INT64},
+        {.field = KN_FIELD_FIELD, .layout = KN_LAYOUT_DECODED, .type = layout},
+        {.field = KN_FIELD_ERROR, .layout = KN_LAYOUT_DECODED, .type = layout},
+    };
+    kn_columns_unref(fill.columns);
+    fill.columns = kn_columns_new(specs, 2, NULL, INT32_MAX);
+    struct kn_columns *malformed = kn_columns_new(malformed_specs, 3, NULL, INT32_MAX);
+    kn_columns_set_malformed(fill.columns, malformed);
+    kn_schema_decoders_init(&decoding.decoders, KN_FRAMING_NONE, 0);
+    CHECK_EQ(kn_schema_decoders_add(&decoding.decoders, &decoder), KN_OK);
+    kn_columns_set_decoding(fill.columns, 1, &decoding);
+    push(0, KN_SEGMENT_DATA, 0, 1, 100);
+    push(1, KN_SEGMENT_DATA, 0, 1, 100);
+
+    decoded_max = 70; /* later records are malformed */
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_FULL);
+    CHECK_EQ(fill.taken_count, 2);
+    CHECK_EQ(fill.taken[1].next_offset, 50);
+    CHECK_EQ(fill.columns->row_count, 70);
+    CHECK_EQ(malformed->row_count, 80);
+    kn_cursor_next_epoch(cursors[1]);
+    kn_fill_revert(&fill, 1);
+    CHECK_EQ(fill.columns->row_count, 70);
+    CHECK_EQ(malformed->row_count, 30);
+    CHECK_EQ(malformed->columns[2].builder->columns[0].length, 30);
+    kn_fill_finish(&fill);
+    CHECK_EQ(kn_fill_run(&fill), KN_FILL_DRAINED);
+    kn_columns_unref(malformed);
+    kn_schema_decoders_deinit(&decoding.decoders);
+    kn_layout_unref(layout);
+    end();
+}
+
 int main(void)
 {
     RUN(test_takes_all_queued_segments);
@@ -306,5 +351,6 @@ int main(void)
     RUN(test_broken_records_are_said_again_and_again);
     RUN(test_pauses_for_settling);
     RUN(test_decoded_columns_stop_it_and_go_back);
+    RUN(test_malformed_records_count_and_go_back);
     return check_done();
 }

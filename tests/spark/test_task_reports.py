@@ -83,7 +83,8 @@ def test_each_range_is_one_line(cluster: MockCluster, caplog: pytest.LogCaptureF
     topic = filled(cluster, *(str(number) for number in range(30)))
     options = SourceOptions.parse(source_options(cluster.bootstrap_servers, topic, batchRows=4))
     size = sum(
-        each.nbytes for each in range_reader.read_range(options, OffsetRange(topic, 0, 3, 25))
+        each.get_total_buffer_size()
+        for each in range_reader.read_range(options, OffsetRange(topic, 0, 3, 25))
     )
     [line] = [each.getMessage() for each in caplog.records if topic in each.getMessage()]
     head, _, seconds = line.rpartition(", ")
