@@ -119,11 +119,6 @@ class DeltaTarget(TableTarget):
             raise PipelineError(f"there is no table {self.uri}: archive makes one")
         self._columns = list(self._opened().metadata().partition_columns)
 
-    def _found_columns(self) -> pa.Schema:
-        table = self._opened()
-        hidden = set(table.metadata().partition_columns) - {"topic"}
-        return pa.schema([each for each in pa.schema(table.schema()) if each.name not in hidden])
-
     def default_checkpoint(self) -> str:
         """The folder of Spark's checkpoint, below the table's folder, as a URI.
 

@@ -115,7 +115,7 @@ class IcebergTarget(TableTarget):
             if not self._open():
                 raise PipelineError(f"there is no table {self.uri}: archive makes one")
         table = self._opened()
-        missing_columns(self.uri, _columns(table), _columns(table))
+        lacks_columns(self.uri, _columns(table), _columns(table))
         _partition_by(self.uri, table)
         self._find_data(table)
 
@@ -123,17 +123,6 @@ class IcebergTarget(TableTarget):
         self._data = table.properties.get("write.data.path", f"{table.location()}/data")
         self._folder = _folder(table, self._data)
 
-<<<<<<< HEAD
-    def exists(self) -> bool:
-        """Whether the table exists."""
-        with _errors_of(self.uri):
-            return self._open()
-
-    def _found_columns(self) -> pa.Schema:
-        return _columns(self._opened())
-
-=======
->>>>>>> f22d4ff481f01ca5c97a60102ffa3cf450966225
     def default_checkpoint(self) -> str:
         """Raise an error: a catalog's tables may be anywhere.
 

@@ -174,14 +174,7 @@ def _maintain_table(
     table: TableTarget, settings: ParquetSettings, before: str | None, keep_s: float | None
 ) -> MaintainResult:
     begun = time.monotonic()
-<<<<<<< HEAD
-    if not table.exists():
-        raise PipelineError(f"there is no table {table.uri}: archive makes one")
-    table.use_found_columns()
-    table.prepare()
-=======
     table.open()
->>>>>>> f22d4ff481f01ca5c97a60102ffa3cf450966225
     done = table.merge_files(settings, before or _today())
     deleted = table.delete_unused(KEEP_S if keep_s is None else keep_s)
     result = MaintainResult(table.uri, done.merged, done.made, done.records, done.bytes, deleted)

@@ -200,10 +200,6 @@ class TableTarget(ArchiveTarget):
         """
 
     @abstractmethod
-    def _found_columns(self) -> pa.Schema:
-        """Return the columns of the open table, without those that only its partitions need."""
-
-    @abstractmethod
     def state(self) -> TableState:
         """Read the table's current state.
 
@@ -258,15 +254,6 @@ class TableTarget(ArchiveTarget):
     def use_columns(self, columns: pa.Schema) -> None:
         """Take the columns of the next run. The table has a column with the topic, too."""
         self.schema = pa.schema([TABLE_SCHEMA.field("topic"), *columns])
-
-    def use_found_columns(self) -> None:
-        """Take the columns that the table has, in place of those of a run. It must exist.
-
-        :raises PipelineError: The table can't be read.
-        """
-        if self.exists():
-            found = self._found_columns()
-            self.schema = pa.schema([(each.name, _small(each.type)) for each in found])
 
     def file_of(self, entry: Mapping[str, Any]) -> TableFile:
         """Return a writer's file from its fields, which were sent as JSON."""
