@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -19,10 +20,16 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines.parquet import ParquetSettings
+from kafka_native.spark.pipelines.parquet import OpenFile, ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError
 from kafka_native.spark.pipelines.table_target import MergedFiles
-from kafka_native.spark.pipelines.table_writer import DATA, OpenFile, TableFile, attempt_folder
+from kafka_native.spark.pipelines.table_writer import (
+    DATA,
+    TableFile,
+    attempt_folder,
+    data_file,
+    data_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -147,7 +154,8 @@ class Merger:
     def _merge(self, number: int, group: list[Small]) -> bool:
         """Merge a group. False: another program has replaced one of its files."""
         below = attempt_folder(self._query, number, "0")
-        writer = OpenFile(self._folder, below, group[0].schema, self._settings)
+        path_of = partial(data_path, below)
+        writer = OpenFile(self._folder, path_of, group[0].schema, self._settings)
         try:
             for each in group:
                 with self._folder.fs.open_input_file(self._path(each.file)) as source:
@@ -158,7 +166,7 @@ class Merger:
             # By column: the topic, and the day or hour of the timestamp.
             values = dict(zip(self._columns, self._values(group[0].file), strict=True))
             topic, time = str(values.get("topic", "")), values.get("timestamp")
-            made = writer.close(topic, group[0].partition, time)
+            made = data_file(topic, group[0].partition, time, writer.close())
         except BaseException:
             writer.abort()
             raise

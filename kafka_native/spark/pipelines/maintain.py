@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -26,10 +27,14 @@ from kafka_native.spark.pipelines.manifests import (
     LOG,
     NO_DATE,
     LakeFile,
-    partition_folder,
     staging_of,
 )
-from kafka_native.spark.pipelines.parquet import DayWriter, ParquetSettings
+from kafka_native.spark.pipelines.parquet import (
+    OpenFile,
+    ParquetSettings,
+    staged_file,
+    staged_path,
+)
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
 from kafka_native.spark.pipelines.table_target import TableTarget
 
@@ -189,10 +194,10 @@ def _today() -> str:
 def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int) -> bool:
     """Merge files and publish the result. False: they have other columns, and stay."""
     first = merge.files[0]
-    folder = partition_folder(first.topic, first.date)
-    tag = f"{query}-{number}"
+    staging = f"{staging_of(query)}/{number}/0"
     schema = lake.schema_of(first.schema)
-    writer = DayWriter(lake, f"{staging_of(query)}/{number}/0", folder, tag, settings, schema)
+    path_of = partial(staged_path, staging, f"{query}-{number}", first.topic, first.date)
+    writer = OpenFile(lake, path_of, schema, settings)
     try:
         for file in merge.files:
             with lake.fs.open_input_file(lake.full(file.path)) as source:
@@ -203,7 +208,8 @@ def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, numb
                 for group in range(parquet.num_row_groups):
                     for batch in parquet.read_row_group(group).to_batches():
                         writer.write(batch)
-        made = writer.close(first.topic, first.partition, first.date)
+        place = first.topic, first.partition, first.date
+        made = staged_file(staging, *place, writer.close(), schema)
     except BaseException:
         writer.abort()
         raise

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from pathlib import PurePosixPath
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +21,15 @@ from kafka_native.spark.pipelines.lake_schemas import NAMES, SCHEMA, schema_id
 from kafka_native.spark.pipelines.manifests import NO_DATE, LakeFile, partition_folder
 from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["ParquetSettings", "RangeWriter"]
+__all__ = [
+    "OpenFile",
+    "ParquetSettings",
+    "PartedWriter",
+    "RangeWriter",
+    "WrittenFile",
+    "staged_file",
+    "staged_path",
+]
 
 _DELTAS: Final = ("offset", "timestamp")
 """The columns that store differences."""
@@ -29,7 +40,9 @@ _NO_STATISTICS: Final = (
 COMPRESSIONS: Final = ("zstd", "snappy", "lz4", "gzip", "none")
 _DAY_US: Final = 86_400_000_000
 _EPOCH: Final = datetime.date(1970, 1, 1)
-_DAYS_MAX: Final = 16
+_STAGED: Final = ".staged"
+"""The end of a staged file's name: listings of Parquet files don't find it."""
+_OPEN_MAX: Final = 16
 """The largest number of open files of a task. It limits the memory for scattered timestamps."""
 
 
@@ -84,7 +97,172 @@ class ParquetSettings:
         return options
 
 
-class RangeWriter:
+class WrittenFile(NamedTuple):
+    """A Parquet file with records of one partition, on the disk."""
+
+    path: str
+    first_offset: int
+    last_offset: int
+    bytes: int
+    metadata: pq.FileMetaData
+
+
+class OpenFile:
+    """A Parquet file that is being written, with records of one partition.
+
+    :param folder: The folder that the path belongs to.
+    :param path_of: Returns the path from the partition and the first offset.
+    :param schema: The file's columns, with ``partition`` and ``offset``.
+    :param settings: The settings of the file.
+    """
+
+    def __init__(
+        self,
+        folder: Folder,
+        path_of: Callable[[int, int], str],
+        schema: pa.Schema,
+        settings: ParquetSettings,
+    ) -> None:
+        """Open nothing yet: the first record's offset is in the name."""
+        self._folder = folder
+        self._path_of = path_of
+        self._schema = schema
+        self._settings = settings
+        self._offset_at = schema.get_field_index("offset")
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_rows = 0
+        self.pending_bytes = 0
+        self._writer: pq.ParquetWriter | None = None
+        self._sink: Any = None
+        self._metadata: list[pq.FileMetaData] = []
+        self._path = ""
+        self._first = self._last = -1
+        self._bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the file has reached its size."""
+        return self._bytes >= self._settings.file_bytes
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add records, in the order of their offsets. A full row group is written."""
+        room = self._settings.row_group_rows
+        offsets = batch.column(self._offset_at)
+        if self._first < 0:
+            self._first = offsets[0].as_py()
+        self._last = offsets[-1].as_py()
+        for start in range(0, batch.num_rows, room):
+            part = batch.slice(start, room) if batch.num_rows > room else batch
+            if self._pending_rows + part.num_rows > room:
+                self.flush()
+            self._pending.append(part)
+            self._pending_rows += part.num_rows
+            self.pending_bytes += part.nbytes
+            if self._pending_rows >= room or self.pending_bytes >= self._settings.row_group_bytes:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write the pending records as a row group."""
+        if not self._pending:
+            return
+        table = pa.Table.from_batches(self._pending, self._schema)
+        if self._writer is None:
+            self._path = self._path_of(table.column("partition")[0].as_py(), self._first)
+            self._folder.make(str(PurePosixPath(self._path).parent))
+            self._sink = self._folder.fs.open_output_stream(self._folder.full(self._path))
+            options = self._settings.writer_options(self._schema)
+            self._writer = pq.ParquetWriter(
+                self._sink, self._schema, metadata_collector=self._metadata, **options
+            )
+        self._writer.write_table(table, row_group_size=table.num_rows)
+        self._bytes = self._sink.tell()
+        self._pending.clear()
+        self._pending_rows = self.pending_bytes = 0
+
+    def close(self) -> WrittenFile:
+        """Finish the file, and sync it to the disk. It has at least one record."""
+        self.flush()
+        assert self._writer is not None
+        self._writer.close()
+        self._bytes = self._sink.tell()
+        self._sink.close()
+        self._folder.sync_file(self._path)
+        [metadata] = self._metadata
+        return WrittenFile(self._path, self._first, self._last, self._bytes, metadata)
+
+    def abort(self) -> None:
+        """Close the unfinished file."""
+        self._pending.clear()
+        if self._sink is not None and self._writer is not None:
+            # The error that has led here is the one to report.
+            with contextlib.suppress(OSError, pa.ArrowException):
+                self._writer.close()
+                self._sink.close()
+
+
+Part = TypeVar("Part")
+
+
+class PartedWriter(ABC, Generic[Part]):
+    """Writes one range's records: one or more files for each part, such as a date.
+
+    :param settings: The settings of the files.
+    """
+
+    def __init__(self, settings: ParquetSettings) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._open: dict[Part, OpenFile] = {}  # the least recently used one first
+        self._files: list[LakeFile] = []
+
+    @abstractmethod
+    def _parts(self, batch: pa.RecordBatch) -> Iterable[tuple[Part, pa.RecordBatch]]:
+        """Split a batch of the source. Each part keeps the order, and has the files' columns."""
+
+    @abstractmethod
+    def _new(self, part: Part) -> OpenFile:
+        """Return a new file."""
+
+    @abstractmethod
+    def _listed(self, part: Part, file: WrittenFile) -> LakeFile:
+        """Return what the batch lists of a finished file."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Add a batch with the source's names of the columns, in the order of offsets."""
+        for part, rows in self._parts(batch):
+            file = self._open.pop(part, None) or self._opened(part)
+            self._open[part] = file
+            file.write(rows)
+            if file.is_full:
+                self._end(part)
+        while (
+            sum(each.pending_bytes for each in self._open.values())
+            > 2 * self._settings.row_group_bytes
+        ):
+            max(self._open.values(), key=lambda each: each.pending_bytes).flush()
+
+    def close(self) -> list[LakeFile]:
+        """Finish all files and sync them to the disk."""
+        for part in list(self._open):
+            self._end(part)
+        return self._files
+
+    def abort(self) -> None:
+        """Close the open files. A later sweep removes them."""
+        for file in self._open.values():
+            file.abort()
+        self._open.clear()
+
+    def _opened(self, part: Part) -> OpenFile:
+        while len(self._open) >= _OPEN_MAX:
+            self._end(next(iter(self._open)))
+        return self._new(part)
+
+    def _end(self, part: Part) -> None:
+        self._files.append(self._listed(part, self._open.pop(part).close()))
+
+
+class RangeWriter(PartedWriter[str]):
     """Writes one range's records to an attempt's staging folder: one or more files for each date.
 
     :param lake: The lake's folder.
@@ -107,157 +285,51 @@ class RangeWriter:
         schema: pa.Schema = SCHEMA,
     ) -> None:
         """Open nothing yet."""
+        super().__init__(settings)
         self._lake = lake
         self._staging = staging
         self._tag = tag
         self._topic = topic
         self._partition = partition
-        self._settings = settings
         self._schema = schema
-        self._days: dict[str, DayWriter] = {}  # the least recently used one first
-        self._files: list[LakeFile] = []
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add a batch with the source's names of the columns, in the order of offsets."""
-        found = _as_lake_columns(batch, self._schema)
-        for date, part in by_date(found):
-            day = self._days.pop(date, None) or self._open(date)
-            self._days[date] = day
-            day.write(part)
-            if day.is_full:
-                self._end(date)
-        while (
-            sum(each.pending_bytes for each in self._days.values())
-            > 2 * self._settings.row_group_bytes
-        ):
-            max(self._days.values(), key=lambda each: each.pending_bytes).flush()
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+        return by_date(_as_lake_columns(batch, self._schema))
 
-    def close(self) -> list[LakeFile]:
-        """Finish all files and sync them to the disk."""
-        for date in list(self._days):
-            self._end(date)
-        return self._files
+    def _new(self, part: str) -> OpenFile:
+        path_of = partial(staged_path, self._staging, self._tag, self._topic, part)
+        return OpenFile(self._lake, path_of, self._schema, self._settings)
 
-    def abort(self) -> None:
-        """Close the open files. A later sweep removes them."""
-        for day in self._days.values():
-            day.abort()
-        self._days.clear()
-
-    def _open(self, date: str) -> DayWriter:
-        while len(self._days) >= _DAYS_MAX:
-            self._end(next(iter(self._days)))
-        folder = partition_folder(self._topic, date)
-        return DayWriter(self._lake, self._staging, folder, self._tag, self._settings, self._schema)
-
-    def _end(self, date: str) -> None:
-        day = self._days.pop(date)
-        self._files.append(day.close(self._topic, self._partition, date))
+    def _listed(self, part: str, file: WrittenFile) -> LakeFile:
+        place = self._topic, self._partition, part
+        return staged_file(self._staging, *place, file, self._schema)
 
 
-class DayWriter:
-    """An open file in staging, with records of one partition and one date."""
+def staged_path(
+    staging: str, tag: str, topic: str, date: str, partition: int, first_offset: int
+) -> str:
+    """The path of a lake's new file, in an attempt's staging folder."""
+    name = f"part-{partition:05d}-{first_offset:019d}-{tag}.parquet"
+    return f"{staging}/{partition_folder(topic, date)}/{name}{_STAGED}"
 
-    def __init__(
-        self,
-        lake: Folder,
-        staging: str,
-        folder: str,
-        tag: str,
-        settings: ParquetSettings,
-        schema: pa.Schema = SCHEMA,
-    ) -> None:
-        self._lake = lake
-        self._staging = staging
-        self._folder = folder
-        self._tag = tag
-        self._settings = settings
-        self._schema = schema
-        self._pending: list[pa.RecordBatch] = []
-        self._pending_rows = 0
-        self.pending_bytes = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._sink: Any = None
-        self._path = self._staged = ""
-        self._first = self._last = -1
-        self._records = 0
-        self._row_groups = 0
-        self._bytes = 0
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the file has reached its size."""
-        return self._bytes >= self._settings.file_bytes
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add records. A full row group is written."""
-        room = self._settings.row_group_rows
-        offsets = batch.column(1)
-        if self._first < 0:
-            self._first = offsets[0].as_py()
-        self._last = offsets[-1].as_py()
-        for start in range(0, batch.num_rows, room):
-            part = batch.slice(start, room) if batch.num_rows > room else batch
-            if self._pending_rows + part.num_rows > room:
-                self.flush()
-            self._pending.append(part)
-            self._pending_rows += part.num_rows
-            self.pending_bytes += part.nbytes
-            if self._pending_rows >= room or self.pending_bytes >= self._settings.row_group_bytes:
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the pending records as a row group."""
-        if not self._pending:
-            return
-        table = pa.Table.from_batches(self._pending, self._schema)
-        if self._writer is None:
-            name = f"part-{table.column(0)[0].as_py():05d}-{self._first:019d}-{self._tag}.parquet"
-            self._path = f"{self._folder}/{name}"
-            self._staged = f"{self._staging}/{self._folder}/{name}.staged"
-            self._lake.fs.create_dir(
-                f"{self._lake.root}/{self._staging}/{self._folder}", recursive=True
-            )
-            self._sink = self._lake.fs.open_output_stream(f"{self._lake.root}/{self._staged}")
-            options = self._settings.writer_options(self._schema)
-            self._writer = pq.ParquetWriter(self._sink, self._schema, **options)
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        self._records += table.num_rows
-        self._row_groups += 1
-        self._bytes = self._sink.tell()
-        self._pending.clear()
-        self._pending_rows = self.pending_bytes = 0
-
-    def close(self, topic: str, partition: int, date: str) -> LakeFile:
-        """Finish the file, and sync it to the disk."""
-        self.flush()
-        assert self._writer is not None
-        self._writer.close()
-        self._bytes = self._sink.tell()
-        self._sink.close()
-        self._lake.sync_file(self._staged)
-        return LakeFile(
-            topic,
-            partition,
-            self._first,
-            self._last,
-            date,
-            self._path,
-            self._records,
-            self._bytes,
-            self._row_groups,
-            schema_id(self._schema),
-            self._staged,
-        )
-
-    def abort(self) -> None:
-        """Close the unfinished file."""
-        self._pending.clear()
-        if self._sink is not None and self._writer is not None:
-            # The error that has led here is the one to report.
-            with contextlib.suppress(OSError, pa.ArrowException):
-                self._writer.close()
-                self._sink.close()
+def staged_file(
+    staging: str, topic: str, partition: int, date: str, file: WrittenFile, schema: pa.Schema
+) -> LakeFile:
+    """What a lake's manifest lists of a file with a `staged_path`."""
+    return LakeFile(
+        topic,
+        partition,
+        file.first_offset,
+        file.last_offset,
+        date,
+        file.path.removeprefix(f"{staging}/").removesuffix(_STAGED),
+        file.metadata.num_rows,
+        file.bytes,
+        file.metadata.num_row_groups,
+        schema_id(schema),
+        file.path,
+    )
 
 
 def by_date(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -6,10 +6,10 @@ driver's commit lists it. So nothing is moved, and a file of a failed attempt is
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from functools import partial
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,12 @@ import pyarrow.parquet as pq
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.lake_schemas import COLUMNS, SCHEMA
 from kafka_native.spark.pipelines.manifests import LakeFile, checked_query
-from kafka_native.spark.pipelines.parquet import ParquetSettings
+from kafka_native.spark.pipelines.parquet import (
+    OpenFile,
+    ParquetSettings,
+    PartedWriter,
+    WrittenFile,
+)
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["TableFile", "TableLayout", "TableWriter"]
@@ -27,8 +32,6 @@ TimeUnit = Literal["day", "hour"]
 UNIT_US: Final[Mapping[TimeUnit, int]] = {"day": 86_400_000_000, "hour": 3_600_000_000}
 DATA: Final = "kafka_native"
 """The folder of our files, below the folder of the table's data."""
-_OPEN_MAX: Final = 16
-"""The largest number of open files of a task. It limits the memory for scattered timestamps."""
 _SOURCE_NAMES: Final = dict(zip(SCHEMA.names, COLUMNS, strict=True))
 
 
@@ -62,7 +65,7 @@ def attempt_folder(query: str, batch: int, attempt: str = "") -> str:
     return f"{folder}/{attempt}" if attempt else folder
 
 
-class TableWriter:
+class TableWriter(PartedWriter[int | None]):
     """Writes one range's records: one or more files for each day or hour.
 
     :param folder: The folder of the table's data.
@@ -83,156 +86,45 @@ class TableWriter:
         settings: ParquetSettings,
     ) -> None:
         """Open nothing yet."""
+        super().__init__(settings)
         self._folder = folder
         self._below = below
         self._layout = layout
         self._topic = topic
         self._partition = partition
-        self._settings = settings
-        self._open: dict[int | None, OpenFile] = {}  # the least recently used one first
-        self._files: list[LakeFile] = []
 
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add records, with the source's columns, in the order of their offsets."""
-        for time, part in _by_time(
-            _as_columns(batch, self._layout.schema, self._topic), self._unit
-        ):
-            file = self._open.pop(time, None) or self._new()
-            self._open[time] = file
-            file.write(part)
-            if file.is_full:
-                self._end(time)
-        while (
-            sum(each.pending_bytes for each in self._open.values())
-            > 2 * self._settings.row_group_bytes
-        ):
-            max(self._open.values(), key=lambda each: each.pending_bytes).flush()
+    def _parts(self, batch: pa.RecordBatch) -> Iterator[tuple[int | None, pa.RecordBatch]]:
+        unit_us = 0 if self._layout.unit is None else UNIT_US[self._layout.unit]
+        return _by_time(_as_columns(batch, self._layout.schema, self._topic), unit_us)
 
-    def close(self) -> list[LakeFile]:
-        """Finish all files and sync them to the disk."""
-        for time in list(self._open):
-            self._end(time)
-        return self._files
+    def _new(self, part: int | None) -> OpenFile:
+        path_of = partial(data_path, self._below)
+        return OpenFile(self._folder, path_of, self._layout.schema, self._settings)
 
-    def abort(self) -> None:
-        """Close the open files. A later sweep removes them."""
-        for file in self._open.values():
-            file.abort()
-        self._open.clear()
-
-    @property
-    def _unit(self) -> int:
-        return 0 if self._layout.unit is None else UNIT_US[self._layout.unit]
-
-    def _new(self) -> OpenFile:
-        while len(self._open) >= _OPEN_MAX:
-            self._end(next(iter(self._open)))
-        return OpenFile(self._folder, self._below, self._layout.schema, self._settings)
-
-    def _end(self, time: int | None) -> None:
-        self._files.append(self._open.pop(time).close(self._topic, self._partition, time))
+    def _listed(self, part: int | None, file: WrittenFile) -> TableFile:
+        return data_file(self._topic, self._partition, part, file)
 
 
-class OpenFile:
-    """A data file that is being written.
+def data_path(below: str, partition: int, first_offset: int) -> str:
+    """The path of a new data file in an attempt's folder."""
+    return f"{below}/part-{partition:05d}-{first_offset:019d}.parquet"
 
-    :param folder: The folder of the table's data.
-    :param below: The file's folder, below ``folder``.
-    :param schema: The file's columns, with ``partition`` and ``offset``.
-    :param settings: The settings of the file.
-    """
 
-    def __init__(
-        self, folder: Folder, below: str, schema: pa.Schema, settings: ParquetSettings
-    ) -> None:
-        """Open nothing yet: the first record's offset is in the name."""
-        self._folder = folder
-        self._below = below
-        self._schema = schema
-        self._settings = settings
-        self._offset_at = schema.get_field_index("offset")
-        self._pending: list[pa.RecordBatch] = []
-        self._pending_rows = 0
-        self.pending_bytes = 0
-        self._writer: pq.ParquetWriter | None = None
-        self._sink: Any = None
-        self._metadata: list[pq.FileMetaData] = []
-        self._path = ""
-        self._first = self._last = -1
-        self._bytes = 0
-
-    @property
-    def is_full(self) -> bool:
-        """Whether the file has reached its size."""
-        return self._bytes >= self._settings.file_bytes
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        """Add records. A full row group is written."""
-        room = self._settings.row_group_rows
-        offsets = batch.column(self._offset_at)
-        if self._first < 0:
-            self._first = offsets[0].as_py()
-        self._last = offsets[-1].as_py()
-        for start in range(0, batch.num_rows, room):
-            part = batch.slice(start, room) if batch.num_rows > room else batch
-            if self._pending_rows + part.num_rows > room:
-                self.flush()
-            self._pending.append(part)
-            self._pending_rows += part.num_rows
-            self.pending_bytes += part.nbytes
-            if self._pending_rows >= room or self.pending_bytes >= self._settings.row_group_bytes:
-                self.flush()
-
-    def flush(self) -> None:
-        """Write the pending records as a row group."""
-        if not self._pending:
-            return
-        table = pa.Table.from_batches(self._pending, self._schema)
-        if self._writer is None:
-            partition = table.column("partition")[0].as_py()
-            self._path = f"{self._below}/part-{partition:05d}-{self._first:019d}.parquet"
-            self._folder.make(self._below)
-            self._sink = self._folder.fs.open_output_stream(self._folder.full(self._path))
-            options = self._settings.writer_options(self._schema)
-            self._writer = pq.ParquetWriter(
-                self._sink, self._schema, metadata_collector=self._metadata, **options
-            )
-        self._writer.write_table(table, row_group_size=table.num_rows)
-        self._bytes = self._sink.tell()
-        self._pending.clear()
-        self._pending_rows = self.pending_bytes = 0
-
-    def close(self, topic: str, partition: int, time: int | None) -> TableFile:
-        """Finish the file, and sync it to the disk."""
-        self.flush()
-        assert self._writer is not None
-        self._writer.close()
-        self._bytes = self._sink.tell()
-        self._sink.close()
-        self._folder.sync_file(self._path)
-        [metadata] = self._metadata
-        return TableFile(
-            topic,
-            partition,
-            self._first,
-            self._last,
-            "",
-            self._path,
-            metadata.num_rows,
-            self._bytes,
-            metadata.num_row_groups,
-            time=time,
-            stats=_stats(metadata),
-        )
-
-    def abort(self) -> None:
-        """Close the unfinished file."""
-        self._pending.clear()
-        if self._sink is not None and self._writer is not None:
-            # The error that has led here is the one to report.
-            with contextlib.suppress(OSError, pa.ArrowException):
-                self._writer.close()
-                self._sink.close()
+def data_file(topic: str, partition: int, time: int | None, file: WrittenFile) -> TableFile:
+    """What a table's commit lists of a file."""
+    return TableFile(
+        topic,
+        partition,
+        file.first_offset,
+        file.last_offset,
+        "",
+        file.path,
+        file.metadata.num_rows,
+        file.bytes,
+        file.metadata.num_row_groups,
+        time=time,
+        stats=_stats(file.metadata),
+    )
 
 
 def _as_columns(batch: pa.RecordBatch, schema: pa.Schema, topic: str) -> pa.RecordBatch:
