@@ -67,7 +67,6 @@ class DeltaTarget(TableTarget):
         topic and day, or as the table is.
     :param storage_options: Options of ``deltalake`` for the object store. The tasks write files
         with pyarrow, which has credentials from the environment.
-    :param schema: The columns; None: those of the raw records.
     :raises ImportError: ``deltalake`` isn't installed.
     """
 
@@ -77,11 +76,10 @@ class DeltaTarget(TableTarget):
         *,
         partition_by: Sequence[str] | None = None,
         storage_options: Mapping[str, str] | None = None,
-        schema: pa.Schema | None = None,
     ) -> None:
         """Store the description. Nothing is read or made."""
         _check_installed()
-        super().__init__(os.fspath(uri), partition_by, schema)
+        super().__init__(os.fspath(uri), partition_by)
         self._options = dict(storage_options or {})
         self._table: DeltaTable | None = None
         self._columns: list[str] = []

@@ -59,7 +59,6 @@ class IcebergTarget(TableTarget):
     :param partition_by: What a new table is partitioned by: ``topic``, and ``day`` or ``hour`` of
         ``timestamp``, as hidden partitions. None: by topic and day, or as the table is.
     :param catalog_options: PyIceberg's properties of the catalog. They override its configuration.
-    :param schema: The columns; None: those of the raw records.
     :raises ImportError: ``pyiceberg`` isn't installed.
     """
 
@@ -70,11 +69,10 @@ class IcebergTarget(TableTarget):
         *,
         partition_by: Sequence[str] | None = None,
         catalog_options: Mapping[str, str] | None = None,
-        schema: pa.Schema | None = None,
     ) -> None:
         """Store the description. Nothing is read or made."""
         _check_installed()
-        super().__init__(f"{catalog}/{table}", partition_by, schema)
+        super().__init__(f"{catalog}/{table}", partition_by)
         self._catalog_name = catalog
         self._name = table
         self._options = dict(catalog_options or {})

@@ -171,7 +171,6 @@ class TableTarget(ArchiveTarget):
     :param uri: The table's name, for people.
     :param partition_by: What a new table is partitioned by: ``topic``, and ``day`` or ``hour`` of
         the timestamp. An hour includes its day. None: by topic and day, or as the table is.
-    :param schema: The columns; None: those of the raw records.
     """
 
     kind = "table"
@@ -180,12 +179,11 @@ class TableTarget(ArchiveTarget):
         self,
         uri: str,
         partition_by: Sequence[str] | None = None,
-        schema: pa.Schema | None = None,
     ) -> None:
         """Store the description. Nothing is read or made."""
         self.uri = uri
         self.partition_by = None if partition_by is None else _checked_partitions(partition_by)
-        self.schema = TABLE_SCHEMA if schema is None else schema
+        self.schema = TABLE_SCHEMA
         self._folder: Folder | None = None
         self._layout: TableLayout | None = None
         self._newest: TableState | None = None
