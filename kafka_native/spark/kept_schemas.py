@@ -23,28 +23,24 @@ __all__ = ["difference", "keep", "kept_schemas", "log_upgrades"]
 FOLDER: Final = "schemas"
 
 
-def kept_schemas(
-    options: SourceOptions, *, is_only_source: bool = False
-) -> dict[str, PinnedSchema]:
+def kept_schemas(options: SourceOptions) -> dict[str, PinnedSchema]:
     """The kept schemas by column: ``key`` or ``value``. Empty: the stream hasn't kept any.
 
     Schemas of another subject or format don't count, and neither do those that the options name.
-
-    :param is_only_source: The query has no other source. So its schemas are found although its
-        bootstrap servers or topics have changed.
+    The name of a source's file changes with its servers and topics. If it has no file, a schema
+    counts that is the only kept one of its subject.
     """
     if options.typed is None or not options.checkpoint:
         return {}
     state = KeptState(options.checkpoint)
-    content = state.read(f"{FOLDER}/{options.file_name}")
-    if content is None and is_only_source:
-        found_names = state.names(FOLDER)
-        content = state.read(found_names[0]) if len(found_names) == 1 else None
+    own = state.read(f"{FOLDER}/{options.file_name}")
+    contents = [own] if own is not None else [state.read(name) for name in state.names(FOLDER)]
     found = {}
     for decoding in options.typed.decodings:
-        entry = (content or {}).get(decoding.name)
-        if entry is not None and decoding.version is None and _is_same(decoding, entry):
-            found[decoding.name] = _pinned(entry)
+        entries = [(content or {}).get(decoding.name) for content in contents]
+        same = {_pinned(each) for each in entries if each and _is_same(decoding, each)}
+        if decoding.version is None and len(same) == 1:
+            found[decoding.name] = same.pop()
     return found
 
 

@@ -485,6 +485,8 @@ def test_a_restarted_stream_keeps_its_schema(
     client.register_schema(f"{topic}-value", Schema(json.dumps(newer)))
     assert fields(loaded()) == ["id", "customer", "lines"]
     keep(loaded()._parsed())
+    servers = f"127.0.0.1:1,{mock_cluster.bootstrap_servers}"  # of the same cluster
+    assert fields(loaded(kafka_bootstrap_servers=servers)) == ["id", "customer", "lines"]
     assert "moves" not in caplog.text
     assert fields(loaded(value_schema="2")) == ["customer", "lines", "note"]
     upgraded = loaded(value_schema_upgrade="true")

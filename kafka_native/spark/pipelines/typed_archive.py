@@ -70,7 +70,7 @@ def task_options(source: Mapping[str, str], checkpoint: str = "") -> SourceOptio
 
     columns = (*COLUMNS, *parsed.typed.error_columns)
     options = replace(parsed, columns=columns, checkpoint=checkpoint)
-    kept = kept_schemas(options, is_only_source=True)
+    kept = kept_schemas(options)
     decoded = resolve(parsed.typed, kept)
     log_upgrades(decoded, kept)
     _check_names(decoded, columns)
