@@ -86,8 +86,9 @@ def _show(result: MaintainResult) -> None:
     lines += [
         ("merged", f"{result.merged:,} files, which became {result.made:,}"),
         ("deleted", f"{result.deleted:,} replaced files"),
-        ("compacted", f"{result.manifests:,} manifests"),
     ]
+    if result.manifests:
+        lines += [("compacted", f"{result.manifests:,} manifests")]
     if result.staged:
         lines += [("removed", f"staged files of {result.staged:,} ended queries")]
     common.summary(f"maintain: {result.lake}", lines)
