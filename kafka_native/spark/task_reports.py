@@ -20,7 +20,6 @@ from kafka_native.spark.options import SinkOptions, SourceOptions
 
 __all__ = [
     "TaskReport",
-    "WrittenReport",
     "attempt_and_batch",
     "log_written",
     "remove_reports",
@@ -69,38 +68,26 @@ class TaskReport:
         return f"{text}, attempt {self.attempt + 1}" if self.attempt else text
 
 
-@dataclass(frozen=True)
-class WrittenReport:
-    """What a task has written to Kafka."""
-
-    rows: int
-    """The acknowledged rows."""
-    bytes: int
-    """The bytes of the rows that Spark gave, in Arrow columns."""
-    seconds: float
-    """The time up to the last acknowledgement, in which Spark also made the rows."""
-    partition: int = 0
-    """The task's partition of the frame."""
-    attempt: int = 0
-    """0 for the first attempt of the task."""
-    batch_id: int | None = None
-    """The micro-batch; None: the query is no stream."""
-
-    def __str__(self) -> str:
-        """A text for the log."""
-        text = "" if self.batch_id is None else f"batch {self.batch_id}, "
-        text += f"partition {self.partition} of the frame: {self.rows} rows written, "
-        text += f"{self.bytes} bytes, {self.seconds:.3f} s"
-        return f"{text}, attempt {self.attempt + 1}" if self.attempt else text
-
-
 def log_written(rows: int, size: int, seconds: float, options: SinkOptions) -> None:
-    """Log what this task has written."""
+    """Log what this task has written to Kafka.
+
+    :param rows: The acknowledged rows.
+    :param size: The bytes of the rows that Spark gave, in Arrow columns.
+    :param seconds: The time up to the last acknowledgement, in which Spark also made the rows.
+    """
     context = TaskContext.get()
     if options.task_reports and context is not None:
         _show_lines()
-    partition = 0 if context is None else context.partitionId()
-    logger.info("%s", WrittenReport(rows, size, seconds, partition, *attempt_and_batch()))
+    attempt, batch_id = attempt_and_batch()
+    logger.info(
+        "%spartition %d of the frame: %d rows written, %d bytes, %.3f s%s",
+        "" if batch_id is None else f"batch {batch_id}, ",
+        0 if context is None else context.partitionId(),
+        rows,
+        size,
+        seconds,
+        f", attempt {attempt + 1}" if attempt else "",
+    )
 
 
 def send(report: TaskReport, options: SourceOptions) -> None:
