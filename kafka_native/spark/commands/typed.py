@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 from click.core import ParameterSource
 
-from kafka_native.spark.typed_columns import MODES, REGISTRY_PREFIX
+from kafka_native.spark.typed_columns import FORMAT_NAMES, MODES, REGISTRY_PREFIX
 
 __all__ = ["has_format", "separated", "typed_options"]
 
@@ -18,11 +18,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 RAW: Final = "raw"
 _FORMATS: Final = (RAW, "avro", "json", "protobuf")
 _OPTION_NAMES: Final[Mapping[str, str]] = {
-    **{
-        f"{name}_{part.replace('.', '_')}": f"{name}.{part}"
-        for name in ("value", "key")
-        for part in ("format", "subject", "schema", "message", "schema.upgrade")
-    },
+    **{name.replace(".", "_"): name for name in FORMAT_NAMES},
     "registry": f"{REGISTRY_PREFIX}url",
     "fields": "columns",
     "flatten": "flatten",
