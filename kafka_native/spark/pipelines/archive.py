@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import SourceOptions
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.lake_schemas import COLUMNS
 from kafka_native.spark.pipelines.manifests import Manifest, Range, Skipped

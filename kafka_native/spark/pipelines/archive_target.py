@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
+from kafka_native.spark.folder import Folder
+from kafka_native.spark.offsets import Key
+from kafka_native.spark.pipelines.manifests import LOG, LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
+from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["ArchiveTarget"]
-
-Key = tuple[str, int]
-"""A topic and a partition."""
+__all__ = ["ArchiveTarget", "checkpoint_below"]
 
 
 class FileWriter(Protocol):
@@ -147,3 +148,16 @@ class ArchiveTarget(ABC):
         :return: How many records moved.
         """
         return 0
+
+
+def checkpoint_below(folder: Folder, target: str) -> str:
+    """Return the URI of the default folder of Spark's checkpoint, below a target's folder.
+
+    :param target: The target in the words of an error.
+    :raises PipelineError: The folder is on no local file system.
+    """
+    if not folder.is_local:
+        raise PipelineError(
+            f"{target} is on no local file system: say where Spark shall keep its checkpoint"
+        )
+    return (Path(folder.root) / LOG / "checkpoints" / "archive").as_uri()

@@ -21,12 +21,12 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.pipelines.archive_target import checkpoint_below
 from kafka_native.spark.pipelines.manifests import LOG, Manifest
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError, now_ms
@@ -122,13 +122,7 @@ class DeltaTarget(TableTarget):
 
         :raises PipelineError: The table is on no local file system.
         """
-        folder = Folder(self.uri)
-        if not folder.is_local:
-            raise PipelineError(
-                f"the table {self.uri} is on no local file system: say where Spark shall keep its "
-                "checkpoint"
-            )
-        return (Path(folder.root) / LOG / "checkpoints" / "archive").as_uri()
+        return checkpoint_below(Folder(self.uri), f"the table {self.uri}")
 
     def state(self) -> TableState:
         """Read the state of the table's newest version.

@@ -23,13 +23,14 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from kafka_native.spark.folder import Folder, loaded
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.offsets import Key
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, checkpoint_below
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
     merged,
@@ -206,12 +207,7 @@ class Lake(Folder, ArchiveTarget):
 
         :raises PipelineError: The lake is on no local file system.
         """
-        if not self.is_local:
-            raise PipelineError(
-                f"the lake {self.uri} is on no local file system: say where Spark shall keep its "
-                "checkpoint"
-            )
-        return (Path(self.root) / LOG / "checkpoints" / "archive").as_uri()
+        return checkpoint_below(self, f"the lake {self.uri}")
 
     def prepare(self) -> None:
         """Make the lake's folders or check their layout. Then finish decided batches.

@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Key
+from kafka_native.spark.offsets import Key
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA, refused_changes
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
