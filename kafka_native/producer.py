@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
@@ -24,12 +24,6 @@ from kafka_native.client_core import (
     existing,
     own_client,
     settings_of,
-)
-from kafka_native.codecs.encoded_rows import (
-    ColumnCodec,
-    Columns,
-    produce_encoded,
-    typed_columns,
 )
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
@@ -50,7 +44,6 @@ from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.producer_managers import managers_of
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
@@ -58,6 +51,10 @@ from kafka_native.types import (
     TopicPartition,
     Uuid,
 )
+
+if TYPE_CHECKING:
+    from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 
@@ -431,6 +428,9 @@ class Producer(ProducerCore):
         """The body of `produce_arrow()`. ``check_stop()`` raises an exception to end the call."""
         self._client.check_open(CLOSED_TEXT)
         produce = partial(self._produce_rows, self, topic, check_stop=check_stop)
+        # not at the top: most producers send no columns
+        from kafka_native.codecs.encoded_rows import produce_encoded, typed_columns
+
         typed = typed_columns(columns, typed_columns_of)
         if typed:
             return produce_encoded(produce, topic, data, columns, typed, options)
