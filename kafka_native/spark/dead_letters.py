@@ -8,10 +8,11 @@ as a whole, and the topic's messages are acknowledged.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -39,6 +40,7 @@ __all__ = [
     "file_name",
     "letters_of",
     "open_writer",
+    "remove_stale",
     "topic_id_of",
     "with_headers",
 ]
@@ -49,6 +51,11 @@ _DIGITS: Final = 19
 """The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
+_NAME: Final = re.compile(
+    rf"(?P<topic>.+)-(?P<partition>[0-9]+)-(?P<start>[0-9]{{{_DIGITS}}})-(?P<end>[0-9]{{{_DIGITS}}})"
+    r"(?:-(?P<topic_id>.+))?\.parquet"
+)
+"""A name that `file_name` makes."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -275,6 +282,36 @@ def topic_id_of(name: str, topic: str, partition: int) -> str:
     """The id of the topic in a name that `file_name` made; empty: there is none."""
     offsets = name.removesuffix(".parquet").removeprefix(f"{topic}-{partition}-")
     return offsets[2 * _DIGITS + 2 :]
+
+
+def remove_stale(options: SourceOptions, ranges: Sequence[OffsetRange]) -> None:
+    """Remove the files that an earlier run of a micro-batch has written with other ranges.
+
+    A driver that was killed runs its last micro-batch again, perhaps split into other tasks. Their
+    files have other names, so they wouldn't replace the earlier ones. The driver calls this before
+    the tasks of the first micro-batch. Files of other micro-batches have other offsets. If it is
+    killed meanwhile, the micro-batch runs again.
+
+    :param options: The query's options.
+    :param ranges: The ranges of all tasks of the micro-batch.
+    """
+    if options.dead_letters is None or options.dead_letters.sink is not None:
+        return
+    whole: dict[tuple[str, int, str], tuple[int, int]] = {}
+    for each in ranges:
+        place = (*each.key, each.topic_id.translate(_SAFE))
+        start, end = whole.get(place, (each.start, each.end))
+        whole[place] = min(start, each.start), max(end, each.end)
+    kept = {file_name(each) for each in ranges}
+    folder = Folder(options.dead_letters.folder)
+    for name in folder.names("", ".parquet") - kept:
+        found = _NAME.fullmatch(name)
+        if found is None:
+            continue
+        place = (found["topic"], int(found["partition"]), found["topic_id"] or "")
+        start, end = whole.get(place, (0, 0))
+        if start <= int(found["start"]) and int(found["end"]) <= end:
+            folder.delete(name)
 
 
 class LetterFile:
