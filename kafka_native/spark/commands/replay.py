@@ -37,7 +37,7 @@ from kafka_native.terminal.output import CleanTable, printer
 @click.option(
     "--dead-letters",
     metavar="FOLDER",
-    help="In place of both: a folder of the source's option deadLetters.",
+    help="In place of both: a folder of the option deadLetters of a source or sink.",
 )
 @click.option("--topic", help="The target of all records (default: each record's own topic).")
 @click.option(
@@ -180,6 +180,8 @@ def _replay_letters(kafka: dict[str, str], folder: str, **options: Any) -> None:
         ("files", f"{result.files:,}"),
         ("topics", targets or "none: everything was replayed before"),
     ]
+    if result.rows_left:
+        lines.append(("left", f"{result.rows_left:,} rows that don't encode: use Spark for them"))
     common.summary(f"replay: {folder}", lines)
 
 
@@ -197,7 +199,11 @@ def _show_letters(files: list[DeadLetterFile], folder: str) -> None:
             those[0].first_offset,
             max(each.last_offset for each in those),
         )
-        table.add_row(topic, *(f"{number:,}" for number in numbers))
+        # Rows of a sink have no partition and no offsets.
+        cells = (f"{number:,}" if number >= 0 else "" for number in numbers)
+        table.add_row(topic or "(a column)", *cells)
     printer().print(table)
     records = sum(each.records for each in files)
-    echo(f"{records:,} dead letters in {len(files):,} files; nothing was produced.")
+    rows = sum(each.records for each in files if not each.is_encoded)
+    left = f", {rows:,} of them rows that don't encode" if rows else ""
+    echo(f"{records:,} dead letters in {len(files):,} files{left}; nothing was produced.")
