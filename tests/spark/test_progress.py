@@ -75,9 +75,14 @@ def event(*sources: dict[str, Any], batch: int = 3, name: str | None = "o") -> Q
 
 
 def started(listener: ProgressListener, name: str | None = "o") -> None:
-    listener.onQueryStarted(
-        QueryStartedEvent(uuid.UUID(QUERY), uuid.UUID(RUN), name, "2026-01-01T00:00:00.000Z", set())
-    )
+    given = {
+        "id": QUERY,
+        "runId": RUN,
+        "name": name,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "jobTags": [],
+    }
+    listener.onQueryStarted(QueryStartedEvent.fromJson(given))
 
 
 def reported(*sources: dict[str, Any], **options: Any) -> list[BatchProgress]:
@@ -136,6 +141,15 @@ def test_each_source_has_its_own_lag_and_others_are_ignored() -> None:
         (2, 0),
     ]
     assert reported(rate, source({"logOffset": 1}, {"logOffset": 2}, None)) == []
+
+
+def test_offsets_may_be_a_dictionary_of_python() -> None:
+    """PySpark 4.0 and 4.1 write them so in sessions of Spark Connect."""
+    offsets = (str({"a": {"0": at}}) for at in (1, 4, 9))
+    [found] = reported(source(*offsets, rows=3))
+    assert (found.offsets, found.lags) == (3, (SourceLag(0, ("a",), 1, 5, 5, 5.0),))
+    for other in (str({"a"}), "{'a': ", str({"a": object()})):
+        assert reported(source(other, other, other)) == []
 
 
 def test_without_the_ends_of_spark_the_lag_is_unknown() -> None:
