@@ -23,7 +23,7 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [java.STREAMS_JARS, apicurio.JARS, java_avro.JARS, jvm.JARS, jvm.AVRO_JARS]
+    sets = [java.STREAMS_JARS, apicurio.JARS, java_avro.JARS, *jvm.JARS]
     sets += map(brokers.jars_of, brokers.RELEASES)
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})
