@@ -17,7 +17,7 @@ from tests.codecs import java_avro
 from tests.compat.programs import PROGRAMS
 from tests.mock import apicurio
 from tests.packaging.requirements import WITNESSES, read
-from tests.spark import jvm, versions
+from tests.spark import jvm, spark_tables, versions
 from tests.tidy import tree
 from tests.waiting import PROGRAM_S
 
@@ -26,6 +26,7 @@ ALL_JARS = [
     apicurio.JARS,
     java_avro.JARS,
     *jvm.JARS,
+    spark_tables.JARS,
     *map(brokers.jars_of, brokers.RELEASES),
 ]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
