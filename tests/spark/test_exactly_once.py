@@ -31,7 +31,7 @@ from kafka_native.spark.writers import SchemaError, WriteError, batch_writer, st
 from kafka_native.types import ConsumerGroupTopicPartitions, murmur2
 from tests.spark.micro_batches import SCHEMA, MicroBatch, as_spark_passes, run, seen, task_context
 from tests.spark.streams import TOO_SLOW, completed, wait_for
-from tests.spark.support import FORMAT, Kafka
+from tests.spark.support import FORMAT, Kafka, needs_limits
 
 ID = "tx"
 NO_OPTIONS: Mapping[str, str] = {}
@@ -461,6 +461,7 @@ class Copy:
         return Counter(int(text) for texts in found.values() for text in texts)
 
 
+@needs_limits
 def test_stream_is_written_once_also_when_its_last_batch_runs_again(
     kafka: Kafka, tmp_path: Path
 ) -> None:

@@ -37,7 +37,7 @@ from kafka_native.spark.task_reports import send
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.streams import completed, wait_for
-from tests.spark.support import Kafka, source_options
+from tests.spark.support import Kafka, needs_limits, source_options
 
 QUERY = "0f3e5a52-5a1c-4a8e-9c3f-000000000001"
 RUN = "0f3e5a52-5a1c-4a8e-9c3f-000000000002"
@@ -334,6 +334,7 @@ def test_prometheus_and_opentelemetry_have_the_figures() -> None:
 # --- with Spark ---
 
 
+@needs_limits
 def test_running_query_reports_its_lag(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 60, partition=0)
@@ -385,6 +386,7 @@ class MetricsListener(ProgressListener):
         super().onQueryProgress(event)
 
 
+@needs_limits
 @pytest.mark.broker
 def test_lag_equals_the_metrics_of_sparks_own_connector(
     connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_path: Path
