@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.sql import datasource
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from kafka_native import Consumer, KafkaError, TopicPartition
@@ -56,6 +57,13 @@ def task_context(
         TaskContext._setTaskContext(cast(Any, None))
 
 
+def as_spark_passes(batch: pa.RecordBatch) -> Iterator[Any]:
+    """Return what Spark passes to a stream's writer: Arrow batches, or rows in PySpark 4.0."""
+    if hasattr(datasource, "DataSourceStreamArrowWriter"):
+        return iter([batch])
+    return (tuple(row[name] for name in SCHEMA.names) for row in batch.to_pylist())
+
+
 class MicroBatch:
     """One run of a micro-batch. A repetition is another run."""
 
@@ -80,7 +88,7 @@ class MicroBatch:
         )
         writer: StreamWriter = pickle.loads(self.pickled)
         with task_context(number, self._query, self._batch_id, attempt):
-            written = writer.write(iter([batch]))
+            written = writer.write(as_spark_passes(batch))
         self.messages.append(pickle.loads(pickle.dumps(written)))
         return written
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.streaming import DataStreamReader
 
@@ -16,6 +17,13 @@ from tests.client.support import Client
 FORMAT = "kafka_native"
 FIRST_MS = 1_700_000_000_000
 """The timestamp of the first record of `Kafka.fill()`. Each further one is a second later."""
+
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether sources of PySpark can limit micro-batches, and know Trigger.AvailableNow."""
+
+needs_limits = pytest.mark.skipif(
+    not HAS_LIMITS, reason="with PySpark 4.0 and 4.1, AvailableNow is one micro-batch"
+)
 
 CONNECT_MODULES = ("grpc", "grpc_status", "zstandard")
 """Modules of the packages that Spark Connect needs."""

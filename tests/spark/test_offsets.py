@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from pyspark.sql import datasource
 
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
@@ -231,15 +233,19 @@ def test_times_after_the_last_record(reader: OffsetReader, topic: str) -> None:
     }
 
 
+@pytest.mark.skipif(
+    not hasattr(datasource, "EqualTo"), reason="PySpark 4.0 passes no filters to readers"
+)
 def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
-    from datetime import datetime, timezone
-
-    from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
-
     reader = FilteringBatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)
     left = list(
-        reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)])
+        reader.pushFilters(
+            [
+                datasource.GreaterThanOrEqual(("timestamp",), at),
+                datasource.EqualTo(("topic",), topic),
+            ]
+        )
     )
-    assert left == [GreaterThanOrEqual(("timestamp",), at)]
+    assert left == [datasource.GreaterThanOrEqual(("timestamp",), at)]
     assert reader.partitions() == [OffsetRange(topic, 0, 6, 10)]

@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
@@ -139,6 +140,30 @@ def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, table
     assert offsets(tables.read()) == wanted()
 
 
+def test_batch_asks_for_the_newest_version_once(
+    cluster: MockCluster, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def count(kind: type, name: str) -> None:
+        real = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda self: asked.append(self) or real(self))
+
+    count(DeltaTable, "update_incremental")
+    count(Table, "refresh")
+    run = new_run(tables.target(), cluster)
+    run.commit(frame(0, 20), 0)
+    for batch, start in enumerate((20, 40, 60), 1):
+        asked.clear()
+        run.commit(frame(start, start + 20), batch)
+        assert len(asked) == 1
+    assert offsets(tables.read()) == wanted(0, 80)
+    other = new_run(tables.target(), cluster, "skip")
+    other.commit(frame(60, 90, "other"), 0)
+    run.commit(frame(90, EACH), 4)  # it sees what the other one has published
+    assert offsets(tables.read()) == wanted()
+
+
 def test_two_queries_publish_at_once(cluster: MockCluster, tables: Tables) -> None:
     """The second commit finds the first one, and refuses the same offsets."""
     first, second, third = (new_run(tables.target(), cluster) for _ in range(3))
@@ -224,12 +249,12 @@ def kill_at(
     owner = next(each for each in type_.__mro__ if step in vars(each))
     original = getattr(owner, step)
 
-    def killed(self: object, *arguments: Any) -> Any:
+    def killed(self: object, *arguments: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > survived and not after:
             raise KilledError
-        result = original(self, *arguments)
+        result = original(self, *arguments, **named)
         if calls > survived:
             raise KilledError
         return result

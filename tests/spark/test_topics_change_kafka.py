@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import threading
+from ast import literal_eval
 from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -33,7 +33,7 @@ from tests.broker.support import (
     their_consumer,
 )
 from tests.spark.streams import completed, started, wait_for
-from tests.spark.support import FORMAT, source_options
+from tests.spark.support import FORMAT, HAS_LIMITS, source_options
 from tests.waiting import WAIT_S
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
@@ -200,7 +200,7 @@ def test_stream_reads_partitions_that_were_just_added(
     def reached(partitions: int) -> bool:
         done = query.lastProgress
         ends = (
-            json.loads(done.sources[0].endOffset)[topic]
+            literal_eval(done.sources[0].endOffset)[topic]  # JSON, or a dictionary of Python
             if done and done.sources[0].endOffset
             else {}
         )
@@ -344,7 +344,7 @@ def test_topic_recreated_between_two_runs_loses_no_record_silently(
     fill(kafka3, topic, range(1000, 1300))
     assert "the topic was deleted and recreated" in run()
     assert seen == list(range(200))
-    assert run(failOnDataLoss="false") == ""
-    assert run(failOnDataLoss="false") == ""
+    for _ in range(2 if HAS_LIMITS else 3):
+        assert run(failOnDataLoss="false") == ""
     assert seen == [*range(200), *range(1000, 1300)]
     assert {each.topic for each in KeptState(tmp_path).skipped()} == {topic}

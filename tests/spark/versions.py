@@ -30,14 +30,25 @@ def installed(version: str) -> Path:
     return folder
 
 
+def environment(version: str) -> dict[str, str]:
+    """Return the environment of a process that uses this PySpark. It is installed if need be."""
+    path = os.pathsep.join([str(installed(version)), str(ROOT)])
+    found = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    found.pop("PYSPARK_DRIVER_PYTHON", None)
+    found.pop("SPARK_HOME", None)
+    return found
+
+
 def passes(version: str) -> bool:
     """Return whether the smoke test passes with this PySpark. Its output is printed."""
-    path = os.pathsep.join([str(installed(version)), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
-    environment.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "tests.spark.smoke"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+        command,
+        cwd=ROOT,
+        env=environment(version),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
     )
     sys.stdout.write(done.stdout)
     if done.returncode or f"PySpark {version}:" not in done.stdout:

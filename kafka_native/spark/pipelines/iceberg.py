@@ -82,7 +82,7 @@ class IcebergTarget(TableTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what tasks need: neither the driver's table nor the catalog's credentials."""
-        return {**self.__dict__, "_table": None, "_options": {}, "_newest": None}
+        return {**super().__getstate__(), "_table": None, "_options": {}}
 
     def prepare(self) -> None:
         """Open the table, make it, or add the columns that it lacks.
@@ -130,16 +130,22 @@ class IcebergTarget(TableTarget):
             f"the table {self.uri} is in a catalog: say where Spark shall keep its checkpoint"
         )
 
-    def state(self) -> TableState:
+    def state(self, *, refresh: bool = True) -> TableState:
         """Read the state of the table's newest version.
 
+        :param refresh: Ask for the newest version; False: that of the last call.
         :raises PipelineError: The state is damaged, or the catalog can't be reached.
         """
         with _errors_of(self.uri):
             if self._table is None and not self._open():
                 return TableState()  # the table doesn't exist
-            text = self._opened().refresh().properties.get(STATE)
-        return TableState() if text is None else TableState.from_json(text, STATE)
+            table = self._opened()
+            text = (table.refresh() if refresh else table).properties.get(STATE)
+        if text is None:
+            return TableState()
+        if self._parsed is None or self._parsed[0] != text:
+            self._parsed = text, TableState.from_json(text, STATE)
+        return self._parsed[1]
 
     def _commit(self, batch: Manifest, state: TableState) -> None:
         from pyiceberg.exceptions import CommitFailedException

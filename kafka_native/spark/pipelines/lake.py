@@ -30,7 +30,7 @@ import pyarrow as pa
 
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.offsets import Key
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget, checkpoint_below
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Published, checkpoint_below
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
     merged,
@@ -263,11 +263,16 @@ class Lake(Folder, ArchiveTarget):
                     "keep the schema and the options, or use another folder"
                 )
 
+    def published(self, query: str, batch: int) -> Published:
+        """What the lake has when a batch begins, by one reading of its manifests."""
+        has_intent = self.exists(_intent(query, batch))  # first: a batch moves from there
+        has_manifest, ends, topic_ids = self._log.published((query, batch))
+        return Published(has_intent or has_manifest, ends, topic_ids)
+
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""
         # In the order in which a batch moves.
-        intent = f"{LOG}/intents/{manifest_name(query, batch)}"
-        return self.exists(intent) or (query, batch) in self._log
+        return self.exists(_intent(query, batch)) or (query, batch) in self._log
 
     def range_writer(
         self,
@@ -316,7 +321,7 @@ class Lake(Folder, ArchiveTarget):
         for each in manifest.files:
             check_file(each)
         self.keep_schema(self._columns)
-        self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))
+        self.write(_intent(query, batch), asdict(manifest))
         self._finish(manifest)
         return manifest
 
@@ -358,6 +363,11 @@ class Lake(Folder, ArchiveTarget):
         for folder in folders | {str(PurePosixPath(folder).parent) for folder in folders} | {"."}:
             self.sync(folder)
         name = manifest_name(manifest.query, manifest.batch)
-        self.move(f"{LOG}/intents/{name}", f"{LOG}/manifests/{name}")
+        self.move(_intent(manifest.query, manifest.batch), f"{LOG}/manifests/{name}")
         self.sync(f"{LOG}/manifests")
         self.sync(f"{LOG}/intents")
+
+
+def _intent(query: str, batch: int) -> str:
+    """The path of a batch's intent, below the lake's folder."""
+    return f"{LOG}/intents/{manifest_name(query, batch)}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -136,28 +136,21 @@ class ManifestLog:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The offset after the last published one, by topic and partition."""
-        singles, summaries = self._repeated(self._look)
-        found: dict[tuple[str, int], int] = {}
-        for summary in summaries.values():
-            for key, end in summary.ends.items():
-                found[key] = max(found.get(key, 0), end)
-        for manifest in singles.values():
-            for each in manifest.planned:
-                key = (each.topic, each.partition)
-                found[key] = max(found.get(key, 0), each.end)
-        return found
+        return _ends(*self._repeated(self._look))
 
     def topic_ids(self) -> dict[str, str]:
         """The last known id of each topic."""
+        return _topic_ids(*self._repeated(self._look))
+
+    def published(
+        self, batch: tuple[str, int]
+    ) -> tuple[bool, dict[tuple[str, int], int], dict[str, str]]:
+        """Whether a batch is published, `ends()` and `topic_ids()`, by one reading."""
         singles, summaries = self._repeated(self._look)
-        found = [pair for each in summaries.values() for pair in each.topic_ids.items()]
-        found += [
-            (topic, (manifest.published_ms, id_))
-            for manifest in singles.values()
-            for topic, id_ in manifest.topic_ids.items()
-        ]
-        found.sort(key=lambda each: each[1][0])
-        return {topic: id_ for topic, (_, id_) in found}
+        has_batch = manifest_name(*batch) in singles or any(
+            batch in each for each in summaries.values()
+        )
+        return has_batch, _ends(singles, summaries), _topic_ids(singles, summaries)
 
     def schemas(self) -> dict[str, set[str]]:
         """The names of the columns of each topic's files. Replaced files count, too."""
@@ -272,6 +265,31 @@ class ManifestLog:
     def _delete(self, folder: str, names: Iterable[str]) -> None:
         for name in names:
             self._folder.delete(f"{folder}/{name}")
+
+
+def _ends(
+    singles: Mapping[str, Manifest], summaries: Mapping[str, Summary]
+) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for summary in summaries.values():
+        for key, end in summary.ends.items():
+            found[key] = max(found.get(key, 0), end)
+    for manifest in singles.values():
+        for each in manifest.planned:
+            key = (each.topic, each.partition)
+            found[key] = max(found.get(key, 0), each.end)
+    return found
+
+
+def _topic_ids(singles: Mapping[str, Manifest], summaries: Mapping[str, Summary]) -> dict[str, str]:
+    found = [pair for each in summaries.values() for pair in each.topic_ids.items()]
+    found += [
+        (topic, (manifest.published_ms, id_))
+        for manifest in singles.values()
+        for topic, id_ in manifest.topic_ids.items()
+    ]
+    found.sort(key=lambda each: each[1][0])
+    return {topic: id_ for topic, (_, id_) in found}
 
 
 def _replaced(singles: Iterable[Manifest], tables: Iterable[pa.Table]) -> ReplacedFiles:
