@@ -15,7 +15,12 @@ from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
+from kafka_native._native.enums import (
+    PARTITIONER_STICKY,
+    STATUS_FATAL,
+    STATUS_NO_TRANSACTION,
+    STATUS_TOO_LARGE,
+)
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.client_core import (
@@ -1176,6 +1181,8 @@ def _exception_of(
         limit = client.config.integer("message.max.bytes")
         text = f"Broker: Message size too large: over message.max.bytes={limit}"
         hint = "raise message.max.bytes here and on the broker, or send less"
+    if status == STATUS_NO_TRANSACTION:
+        hint = "no transaction is open: init_transactions() once, then begin_transaction()"
     error = from_status(status, text)
     if where is not None:
         error = KafkaError(error.code(), f"{error.str()}: {where}")
