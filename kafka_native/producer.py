@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
@@ -59,10 +59,16 @@ from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
+    Data,
+    Headers,
+    OnDelivery,
     PreparedTxnState,
     TopicPartition,
     Uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 T = TypeVar("T")
 
@@ -76,9 +82,6 @@ PARTITIONER_HINT = (
 CHECK_INTERVAL_S = 0.1
 """The interval at which a commit that waits for messages checks whether it still has to wait."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
-
-OnDelivery: TypeAlias = Callable[..., object]
-"""``f(error, message)``: None or a KafkaError, and the Message as it was delivered."""
 
 
 class Reader(Protocol):
@@ -185,13 +188,13 @@ class Producer(ProducerCore):
     def produce(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Data | None = None,
+        key: Data | None = None,
         partition: int = -1,
         callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
         timestamp: int = 0,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> None:
         """Queues one message and returns at once.
 
@@ -234,10 +237,10 @@ class Producer(ProducerCore):
     def produce_many(  # type: ignore[empty-body]
         self,
         topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
+        values: Sequence[Data | None],
+        keys: Sequence[Data | None] | None = None,
         partition: int | Sequence[int] = -1,
-        headers: Sequence[Any] | None = None,
+        headers: Sequence[Headers | None] | None = None,
         timestamps: int | Sequence[int] | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> int:
@@ -1004,7 +1007,7 @@ class Producer(ProducerCore):
                 self._drain()
                 self._client.release()
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         """The producer itself."""
         return self
 
