@@ -78,8 +78,8 @@ class SerializingProducer(Producer, Generic[K, V]):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         serdes = self._serdes
         context = SerializationContext(topic, MessageField.KEY, headers)
-        key_bytes: object = key
-        value_bytes: object = value
+        key_bytes: Any = key
+        value_bytes: Any = value
         if serdes.key is not None:
             try:
                 key_bytes = serdes.key(key, context)
