@@ -65,11 +65,13 @@ ROW_ERRORS: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "topic",
     KafkaError._UNKNOWN_TOPIC: "topic",
     KafkaError._UNKNOWN_PARTITION: "partition",
+    KafkaError.INVALID_TIMESTAMP: "timestamp",
 }
 """The errors of messages that are a row's own fault, by code.
 
 The value is the column that has to name the place; empty: every row. If an option names the topic
-of all rows, a missing topic isn't the fault of a row. All other errors fail the task: they come
+of all rows, a missing topic isn't the fault of a row. Only a replay has timestamps of rows. All
+other errors fail the task: they come
 from the cluster, the network or the permissions, and another attempt may succeed.
 """
 
@@ -205,10 +207,16 @@ class RowLetters:
     - A row that doesn't encode has its encoded columns as JSON in ``row``. Other columns are bytes.
     """
 
-    def __init__(self, options: SinkOptions, name: str) -> None:
-        """``name``: the name of the files without suffix. Nothing is opened yet."""
+    def __init__(self, options: SinkOptions, name: str, *, has_timestamps: bool = False) -> None:
+        """Open nothing yet.
+
+        :param name: The name of the files without suffix.
+        :param has_timestamps: Whether the rows' column ``timestamp`` is that of their messages.
+        """
         assert options.dead_letters is not None
         self._options = options
+        self.name = name
+        self._has_timestamps = has_timestamps
         target = options.dead_letters
         self._kept: list[pa.RecordBatch] | None = None
         self._producer = None
@@ -249,6 +257,8 @@ class RowLetters:
         column = ROW_ERRORS.get(error.code())
         if column is None:
             return False
+        if column == "timestamp":
+            return self._has_timestamps
         return column != "topic" or self._options.topic is None
 
     def add_refused(self, rows: pa.RecordBatch, reason: str) -> None:
@@ -343,7 +353,7 @@ class RowLetters:
             if topic is not None
             else _column(rows, "topic"),
             "partition": _column(rows, "partition"),
-            "timestamp": pa.array([time.time_ns() // 1000] * count, pa.int64()),
+            "timestamp": self._timestamps(rows),
             "key": _column(rows, "key"),
             "value": _column(rows, "value"),
             "headers": _column(rows, "headers"),
@@ -362,6 +372,15 @@ class RowLetters:
         self._pending_rows += count
         self._pending_bytes += letters.nbytes
         self.rows += count
+
+    def _timestamps(self, rows: pa.RecordBatch) -> pa.Array:
+        """The messages' timestamps, or the current time for all rows."""
+        found = _column(rows, "timestamp") if self._has_timestamps else None
+        if found is None:
+            return pa.array([time.time_ns() // 1000] * rows.num_rows, pa.int64())
+        if pa.types.is_integer(found.type):
+            found = found.cast(pa.int64()).cast(pa.timestamp("ms"))
+        return found.cast(pa.timestamp("us", "UTC"), safe=False)
 
     def _encoded_names(self) -> list[str]:
         encodings = self._options.encodings
