@@ -1066,15 +1066,18 @@ def share(producer: Producer) -> Shared:
     return found
 
 
-def adopt(producer: Producer, shared: Shared) -> None:
+def adopt(producer: Producer, shared: Shared, *, tolerant: bool = False) -> None:
     """Joins another producer's transaction, without ``init_transactions()``.
+
+    ``tolerant``: messages that the broker refuses because they are too large or invalid don't fail
+    the transaction. Their delivery reports have the error.
 
     This is not for applications. No two producers may write to the same partition. Exactly one
     producer ends the transaction, after all have delivered; the others only flush.
     KafkaException: the producer has a fatal error, or an unfinished call.
     """
     manager = producer._transactions()
-    error = producer._client.main.run(lambda: manager.adopt(shared))
+    error = producer._client.main.run(lambda: manager.adopt(shared, tolerant=tolerant))
     if error is not None:
         raise KafkaException(error)
 

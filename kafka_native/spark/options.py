@@ -641,11 +641,17 @@ def _dead_letters(given: Mapping[str, str], subscription: Subscription) -> DeadL
 
 def _sink_dead_letters(given: Mapping[str, str], topic: str | None) -> DeadLetterTarget | None:
     """The target of a sink's dead letters."""
-    target = _dead_letter_target(given)
+    transactional = {PREFIX + name for name in ("transactional.id", "transaction.timeout.ms")}
+    target = _dead_letter_target(
+        {name: value for name, value in given.items() if name not in transactional}
+    )
     if target is None:
         return None
-    if PREFIX + "transactional.id" in given:
-        raise OptionError("deadLetters", "a stream that is written exactly once has none")
+    own = [name for name in given if name.startswith(DEAD_LETTERS_PREFIX)]
+    if own and PREFIX + "transactional.id" in given:
+        raise OptionError(
+            own[0], "dead letters are in the transaction of the other rows: leave it out"
+        )
     if topic is not None and target.sink is not None and target.sink.topic == topic:
         raise OptionError("deadLetters", f"the rows go to topic {topic} themselves: write another")
     return target

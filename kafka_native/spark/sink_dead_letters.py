@@ -8,6 +8,11 @@ writes files below ``_unfinished``. The driver makes one file of them when the w
 micro-batch is committed (`publish`). Its name is that of the write or the micro-batch. So a
 repeated micro-batch replaces its file, whatever its tasks are. Rows that don't encode are in files
 of their own, because `replay` can't produce them.
+
+If a stream is written exactly once, the driver publishes the files before it commits the
+transaction, because afterwards the micro-batch isn't repeated. For a topic the tasks return their
+letters (`KeptLetters`), and the driver produces them in the transaction: two tasks can't write to
+one partition.
 """
 
 from __future__ import annotations
@@ -24,15 +29,27 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from kafka_native import KafkaError
+from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
 from kafka_native.codecs import EncodeError
 from kafka_native.spark import dead_letters, typed_sink
 from kafka_native.spark.column_types import HEADERS
 from kafka_native.spark.dead_letters import UNFINISHED, LetterFile, LetterProducer
+from kafka_native.spark.errors import DeadLetterError
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.options import DeadLetterTarget, SinkOptions
+from kafka_native.spark.producers import wait_for_outcomes
 
-__all__ = ["ROW_ERRORS", "SCHEMA", "RowLetters", "check_target", "discard", "file_name", "publish"]
+__all__ = [
+    "ROW_ERRORS",
+    "SCHEMA",
+    "KeptLetters",
+    "RowLetters",
+    "check_target",
+    "discard",
+    "file_name",
+    "publish",
+]
 
 SCHEMA: Final = pa.schema([*dead_letters.SCHEMA, ("row", pa.string())])
 """The columns of dead letters: those of sources, and the columns to encode as JSON.
@@ -48,11 +65,13 @@ ROW_ERRORS: Final = {
     KafkaError.UNKNOWN_TOPIC_OR_PART: "topic",
     KafkaError._UNKNOWN_TOPIC: "topic",
     KafkaError._UNKNOWN_PARTITION: "partition",
+    KafkaError.INVALID_TIMESTAMP: "timestamp",
 }
 """The errors of messages that are a row's own fault, by code.
 
 The value is the column that has to name the place; empty: every row. If an option names the topic
-of all rows, a missing topic isn't the fault of a row. All other errors fail the task: they come
+of all rows, a missing topic isn't the fault of a row. Only a replay has timestamps of rows. All
+other errors fail the task: they come
 from the cluster, the network or the permissions, and another attempt may succeed.
 """
 
@@ -64,6 +83,8 @@ _KINDS: Final = ("", "-rows")
 _ROWS_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 << 20
 """Dead letters that are written at once."""
+_KEPT_BYTES_MAX: Final = 64 << 20
+"""Dead letters that a task may return to the driver."""
 _BATCH_DIGITS: Final = 10
 _CHECK_S: Final = 30.0
 _CHECK_RETRIES: Final = 3
@@ -133,6 +154,48 @@ def discard(target: DeadLetterTarget, parts: Sequence[str]) -> None:
         folder.delete(part)
 
 
+class KeptLetters:
+    """The dead letters of a micro-batch that is written exactly once, for a topic."""
+
+    def __init__(self, topic: str, kept: Sequence[bytes], limit_s: float) -> None:
+        """``kept``: what the tasks have returned. ``limit_s``: the time for the acknowledgements.
+
+        The topic gets the letters in the order of the tasks.
+        """
+        self.topic = topic
+        self._kept = kept
+        self._limit_s = limit_s
+        self._error = ""
+
+    def send(self, producer: Producer) -> None:
+        """Produce them in the producer's transaction, and wait for the acknowledgements.
+
+        :raises DeadLetterError: The topic doesn't take them.
+        """
+        roles = {name: name for name in ("key", "value", "headers", "timestamp")}
+        for each in self._kept:
+            for letters in pa.ipc.open_stream(each):
+                messages = messages_of(letters)
+                try:
+                    producer.produce_arrow(
+                        self.topic, messages, **roles, on_delivery=self._take, timeout=self._limit_s
+                    )
+                except (BufferError, KafkaException) as error:
+                    raise DeadLetterError(f"topic {self.topic}: {error}") from error
+        if not wait_for_outcomes(producer, self._limit_s, self._check):
+            raise DeadLetterError(f"topic {self.topic}: dead letters have no outcome")
+
+    def _take(self, report: ArrowReport) -> None:
+        if report.error is not None and not self._error:
+            self._error = report.error.str()
+
+    def _check(self) -> None:
+        if self._error:
+            raise DeadLetterError(
+                f"a dead letter wasn't written to topic {self.topic}: {self._error}"
+            )
+
+
 # --- in a task ---
 
 
@@ -144,12 +207,24 @@ class RowLetters:
     - A row that doesn't encode has its encoded columns as JSON in ``row``. Other columns are bytes.
     """
 
-    def __init__(self, options: SinkOptions, name: str) -> None:
-        """``name``: the name of the files without suffix. Nothing is opened yet."""
+    def __init__(self, options: SinkOptions, name: str, *, has_timestamps: bool = False) -> None:
+        """Open nothing yet.
+
+        :param name: The name of the files without suffix.
+        :param has_timestamps: Whether the rows' column ``timestamp`` is that of their messages.
+        """
         assert options.dead_letters is not None
         self._options = options
+        self.name = name
+        self._has_timestamps = has_timestamps
         target = options.dead_letters
-        self._producer = None if target.sink is None else LetterProducer(target.sink)
+        self._kept: list[pa.RecordBatch] | None = None
+        self._producer = None
+        if target.sink is not None and options.transactional_id:
+            self._kept = []
+        elif target.sink is not None:
+            self._producer = LetterProducer(target.sink)
+        self._kept_bytes = 0
         self._files = {}
         if target.sink is None:
             folder = Folder(target.folder)
@@ -158,10 +233,14 @@ class RowLetters:
         self._pending_rows = self._pending_bytes = 0
         self.rows = 0
         """The number of dead letters so far."""
+        self.missing: dict[Key, KafkaError] = {}
+        """Partitions that rows name and that don't exist. A writer in a transaction looks first."""
         self.first_reason = ""
         """Why the first one is a dead letter."""
         self.parts: tuple[str, ...] = ()
         """The files for `publish`, after `end`."""
+        self.kept = b""
+        """The letters for `KeptLetters`, after `end`."""
 
     def __enter__(self) -> RowLetters:
         """Return itself. The block has to call `end`."""
@@ -178,6 +257,8 @@ class RowLetters:
         column = ROW_ERRORS.get(error.code())
         if column is None:
             return False
+        if column == "timestamp":
+            return self._has_timestamps
         return column != "topic" or self._options.topic is None
 
     def add_refused(self, rows: pa.RecordBatch, reason: str) -> None:
@@ -223,6 +304,12 @@ class RowLetters:
         self._write_pending()
         if self._producer is not None:
             self._producer.end()
+        if self._kept:
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, SCHEMA) as stream:
+                for letters in self._kept:
+                    stream.write_batch(letters)
+            self.kept = sink.getvalue().to_pybytes()
         self.parts = tuple(path for each in self._files.values() if (path := each.end()))
 
     def _write_pending(self) -> None:
@@ -235,10 +322,23 @@ class RowLetters:
             if self._producer is not None:
                 self._producer.send(messages_of(letters))
                 continue
+            if self._kept is not None:
+                self._keep(letters)
+                continue
             is_row = letters.column("row").is_valid()
             for kind, those in zip(_KINDS, (pc.invert(is_row), is_row), strict=True):
                 if (chosen := letters.filter(those)).num_rows:
                     self._files[kind].write(chosen)
+
+    def _keep(self, letters: pa.RecordBatch) -> None:
+        assert self._kept is not None
+        self._kept.append(letters)
+        self._kept_bytes += letters.nbytes
+        if self._kept_bytes > _KEPT_BYTES_MAX:
+            raise DeadLetterError(
+                f"a task of a stream that is written exactly once has more than {_KEPT_BYTES_MAX} "
+                "bytes of dead letters for a topic: write deadLetters to a folder"
+            )
 
     def _add(
         self, rows: pa.RecordBatch, content: dict[str, pa.Array], path: str | None, reason: str
@@ -253,7 +353,7 @@ class RowLetters:
             if topic is not None
             else _column(rows, "topic"),
             "partition": _column(rows, "partition"),
-            "timestamp": pa.array([time.time_ns() // 1000] * count, pa.int64()),
+            "timestamp": self._timestamps(rows),
             "key": _column(rows, "key"),
             "value": _column(rows, "value"),
             "headers": _column(rows, "headers"),
@@ -272,6 +372,15 @@ class RowLetters:
         self._pending_rows += count
         self._pending_bytes += letters.nbytes
         self.rows += count
+
+    def _timestamps(self, rows: pa.RecordBatch) -> pa.Array:
+        """The messages' timestamps, or the current time for all rows."""
+        found = _column(rows, "timestamp") if self._has_timestamps else None
+        if found is None:
+            return pa.array([time.time_ns() // 1000] * rows.num_rows, pa.int64())
+        if pa.types.is_integer(found.type):
+            found = found.cast(pa.int64()).cast(pa.timestamp("ms"))
+        return found.cast(pa.timestamp("us", "UTC"), safe=False)
 
     def _encoded_names(self) -> list[str]:
         encodings = self._options.encodings

@@ -19,9 +19,9 @@ import itertools
 import re
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,12 +50,12 @@ from kafka_native.spark.client_pool import freeze_imports
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.exactly_once import BatchTransaction, TaskAttempt
 from kafka_native.spark.log import logger
-from kafka_native.spark.offsets import Key
+from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 
 if TYPE_CHECKING:
-    from kafka_native.spark.sink_dead_letters import RowLetters
+    from kafka_native.spark.sink_dead_letters import KeptLetters, RowLetters
 
 __all__ = [
     "BatchWriter",
@@ -124,6 +124,10 @@ class Written(WriterCommitMessage):
     """The number of rows that are dead letters."""
     letters: tuple[str, ...] = ()
     """The task's files of dead letters, which the driver publishes."""
+    kept: bytes = field(default=b"", repr=False)
+    """Its dead letters for a topic, which the driver writes in the transaction."""
+    is_repeated: bool = False
+    """Whether the micro-batch was committed already, so that the task wrote nothing."""
 
 
 # --- the driver's side ---
@@ -237,20 +241,20 @@ class StreamWriter(getattr(datasource, "DataSourceStreamArrowWriter", DataSource
 
         :raises ExactlyOnceError: The transaction can't be committed.
         """
-        queries = {each.query for each in messages if isinstance(each, Written) and each.query}
-        if self._options.dead_letters is not None and queries:
-            _publish_letters(self._options, messages, _letters_name(queries.pop(), batchId))
-        written = [
-            each
-            for each in messages
-            if isinstance(each, Written) and each.transaction is not None and each.partitions
-        ]
-        if written:
-            assert written[0].transaction is not None
-            assert written[0].query is not None
-            partitions = frozenset[Key]().union(*(each.partitions for each in written))
+        tasks = [each for each in messages if isinstance(each, Written)]
+        if self._options.dead_letters is not None and tasks and not tasks[0].is_repeated:
+            assert tasks[0].query is not None
+            _publish_letters(self._options, messages, _letters_name(tasks[0].query, batchId))
+        if tasks and tasks[0].transaction is not None:
+            assert tasks[0].query is not None
+            partitions = frozenset[Key]().union(*(each.partitions for each in tasks))
             exactly_once.commit(
-                self._options, written[0].transaction, written[0].query, batchId, partitions
+                self._options,
+                tasks[0].transaction,
+                tasks[0].query,
+                batchId,
+                partitions,
+                _kept_letters(self._options, tasks),
             )
         logger.info("batch %d: %s written by %d tasks", batchId, _counts(messages), len(messages))
 
@@ -312,6 +316,17 @@ def _publish_letters(
     publish(options.dead_letters, name, _letter_files(messages))
 
 
+def _kept_letters(options: SinkOptions, tasks: Sequence[Written]) -> KeptLetters | None:
+    """The tasks' dead letters for a topic, in a transaction; None: there are none."""
+    target = options.dead_letters
+    if target is None or target.sink is None or not any(each.kept for each in tasks):
+        return None
+    from kafka_native.spark.sink_dead_letters import KeptLetters
+
+    kept = [each.kept for each in tasks if each.kept]
+    return KeptLetters(str(target.sink.topic), kept, delivery_timeout_s(options))
+
+
 def _discard_letters(options: SinkOptions, messages: Sequence[WriterCommitMessage | None]) -> None:
     if options.dead_letters is None or options.dead_letters.sink is not None:
         return
@@ -352,9 +367,9 @@ def check_schema(schema: StructType, options: SinkOptions) -> None:
     :raises SchemaError: The frame can't be written.
     """
     kinds: dict[str, str] = {}
-    for field in schema.fields:
-        kind = "string" if isinstance(field.dataType, StringType) else field.dataType.simpleString()
-        kinds.setdefault(field.name, kind)
+    for each in schema.fields:
+        kind = "string" if isinstance(each.dataType, StringType) else each.dataType.simpleString()
+        kinds.setdefault(each.name, kind)
     encoded = () if options.typed is None else [each.name for each in options.typed.decodings]
     if "value" not in kinds and "value" not in encoded:
         there = ", ".join(kinds) or "none"
@@ -424,12 +439,21 @@ def _write_once(
     """Write rows in the transaction of a micro-batch."""
     query, batch_id = exactly_once.batch_of_task()
     attempt = exactly_once.current_attempt(options, transaction)
-    done = transaction.has_done(query, batch_id)
-    if done:
+    if transaction.has_done(query, batch_id):
         logger.info("batch %d is committed already: it is left out", batch_id)
-    rows = 0 if done else write_rows(borrowed, batches, options, attempt)
+        return Written(0, batch_id=batch_id, query=query, transaction=transaction, is_repeated=True)
+    name = _letters_name(query, batch_id) if options.dead_letters is not None else None
+    with _opened_letters(options, name) as letters:
+        rows = write_rows(borrowed, batches, options, attempt, letters)
     return Written(
-        rows, batch_id=batch_id, query=query, transaction=transaction, partitions=attempt.written
+        rows,
+        batch_id=batch_id,
+        query=query,
+        transaction=transaction,
+        partitions=attempt.written,
+        dead=0 if letters is None else letters.rows,
+        letters=() if letters is None else letters.parts,
+        kept=b"" if letters is None else letters.kept,
     )
 
 
@@ -458,7 +482,9 @@ def write_rows(
     began = time.monotonic()
     with (
         producer_of(options) as producer,
-        nullcontext() if attempt is None else attempt.joined(producer),
+        nullcontext()
+        if attempt is None
+        else attempt.joined(producer, tolerant=letters is not None),
     ):
         outcome = _Outcome(
             producer.fatal_error,
@@ -469,7 +495,7 @@ def write_rows(
             size += batch.nbytes
             rows = _without_invalid(batch, options, letters)
             if attempt is not None:
-                attempt.claim(_targets(rows, options))
+                rows = _claimed(rows, options, attempt, producer, letters)
             if letters is None:
                 _queue(producer, rows, options, outcome, limit_s)
             else:
@@ -609,6 +635,68 @@ def _without(
     return batch.filter(pc.invert(is_bad))
 
 
+def _claimed(
+    rows: pa.RecordBatch,
+    options: SinkOptions,
+    attempt: TaskAttempt,
+    producer: Producer,
+    letters: RowLetters | None,
+) -> pa.RecordBatch:
+    """Claim the partitions of rows. Rows whose partition doesn't exist are dead letters.
+
+    :raises ExactlyOnceError: Another task writes to one of the partitions.
+    :raises KafkaException: A partition doesn't exist, and nothing takes its rows.
+    """
+    targets = _targets(rows, options)
+    if letters is None:
+        attempt.claim(targets)
+        return rows
+    dead = options.dead_letters
+    if (
+        dead is not None
+        and dead.sink is not None
+        and dead.sink.topic in {key[0] for key in targets}
+    ):
+        raise WriteError(f"rows name topic {dead.sink.topic}, which has the dead letters")
+    if not attempt.written.issuperset(targets):
+        letters.missing.update(_missing(producer, targets, letters.missing, options.propagation_s))
+    for topic, partition in letters.missing.keys() & targets:
+        error = letters.missing[topic, partition]
+        if letters.takes(error):
+            is_bad = pc.equal(_column(rows, "partition"), partition)
+            if options.topic is None:
+                is_bad = pc.and_(is_bad, pc.equal(_column(rows, "topic"), topic))
+            rows = _without(rows, is_bad, letters, _error_text(error))
+    attempt.claim(_targets(rows, options))
+    return rows
+
+
+def _missing(
+    producer: Producer, targets: Collection[Key], known: Collection[Key], propagation_s: float
+) -> dict[Key, KafkaError]:
+    """The partitions that don't exist, with their errors. Some brokers learn of a topic later."""
+    until = time.monotonic() + propagation_s
+    left = set(targets).difference(known)
+    while True:
+        errors: dict[Key, KafkaError] = {}
+        for topic in {key[0] for key in left}:
+            found = producer.list_topics(topic, exactly_once.CALL_TIMEOUT_S).topics.get(topic)
+            is_missing = found is None or (
+                found.error is not None and found.error.code() in UNKNOWN_PARTITION_ERRORS
+            )
+            for key in (each for each in left if each[0] == topic):
+                if is_missing:
+                    text = f"topic {topic} doesn't exist"
+                    errors[key] = KafkaError(KafkaError._UNKNOWN_TOPIC, text)
+                elif found is not None and found.error is None and key[1] not in found.partitions:
+                    text = f"partition {key[1]} of topic {topic} doesn't exist"
+                    errors[key] = KafkaError(KafkaError._UNKNOWN_PARTITION, text)
+        if not errors or time.monotonic() > until:
+            return errors
+        left = set(errors)
+        time.sleep(_CHECK_INTERVAL_S)
+
+
 def _targets(batch: pa.RecordBatch, options: SinkOptions) -> list[Key]:
     """The partitions of a batch's rows."""
     partitions = _column(batch, "partition")
@@ -730,10 +818,10 @@ def row_batches(rows: Iterator[Row], schema: StructType) -> Iterator[pa.RecordBa
     :param schema: The rows' columns, after `check_schema`.
     """
     places: dict[str, tuple[int, pa.DataType]] = {}
-    for index, field in enumerate(schema.fields):
-        kind = "string" if isinstance(field.dataType, StringType) else field.dataType.simpleString()
-        if field.name in _TYPES and kind in _TYPES[field.name]:
-            places.setdefault(field.name, (index, _ROW_TYPES[kind]))
+    for index, each in enumerate(schema.fields):
+        kind = "string" if isinstance(each.dataType, StringType) else each.dataType.simpleString()
+        if each.name in _TYPES and kind in _TYPES[each.name]:
+            places.setdefault(each.name, (index, _ROW_TYPES[kind]))
     while chunk := list(itertools.islice(rows, _ROWS_AT_ONCE)):
         columns = [pa.array([row[index] for row in chunk], kind) for index, kind in places.values()]
         yield pa.RecordBatch.from_arrays(columns, names=list(places))

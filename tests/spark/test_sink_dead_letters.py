@@ -16,15 +16,15 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, datasource
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.functions import from_json
 
-from kafka_native import KafkaError
-from kafka_native.admin import AdminClient, NewTopic
+from kafka_native import KafkaError, KafkaException
+from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import producers, sink_dead_letters, writers
+from kafka_native.spark import exactly_once, producers, sink_dead_letters
 from kafka_native.spark.commands import cli
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED
 from kafka_native.spark.errors import DeadLetterError, OptionError, PipelineError
@@ -32,12 +32,15 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import dead_letter_files, replay_dead_letters
 from kafka_native.spark.sink_dead_letters import ROW_ERRORS, ROW_HEADER, RowLetters
 from kafka_native.spark.writers import WriteError, Written, batch_writer, stream_writer
-from tests.spark.micro_batches import task_context
+from tests.spark.micro_batches import TypedBatches, seen, task_context
 from tests.spark.streams import completed
 from tests.spark.support import FORMAT
 from tests.spark.typed_topics import spark_type
 from tests.waiting import WAIT_S
 
+needs_stream_writer = pytest.mark.skipif(
+    not hasattr(datasource, "DataSourceStreamArrowWriter"), reason="needs PySpark 4.1"
+)
 NUMBER = json.dumps({
     "type": "record", "name": "Reading", "fields": [
         {"name": "id", "type": "long"},
@@ -264,7 +267,12 @@ def test_which_errors_are_a_rows_own() -> None:
     assert own(topic="t") == everywhere | {"_UNKNOWN_PARTITION"}
     named = {"TOPIC_EXCEPTION", "UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC"}
     assert own() == everywhere | named | {"_UNKNOWN_PARTITION"}
-    assert len(ROW_ERRORS) == len(own())
+    options = SinkOptions.parse({"kafka.bootstrap.servers": "x:1", "deadLetters": "/d"})
+    replayed = RowLetters(options, "p", has_timestamps=True)
+    assert {each for each in codes if replayed.takes(KafkaError(each))} == set(ROW_ERRORS)
+    assert set(ROW_ERRORS) - {KafkaError.INVALID_TIMESTAMP} == {
+        each for each in codes if RowLetters(options, "p").takes(KafkaError(each))
+    }
 
 
 @pytest.mark.parametrize(
@@ -318,29 +326,10 @@ def test_a_failed_query_leaves_no_file(cluster: MockCluster, tmp_path: Path) -> 
     assert not [each for each in tmp_path.rglob("*") if each.is_file()]
 
 
-class MicroBatches:
-    """A stream whose micro-batches run step by step."""
-
-    def __init__(self, options: dict[str, str]) -> None:
-        self._options = CaseInsensitiveDict(options)
-
-    def run(self, batch_id: int, *tasks: pa.Table, commits: bool = True, query: str = "q") -> None:
-        schema = spark_type(tasks[0].schema)
-        pickled = CloudPickleSerializer().dumps(stream_writer(self._options, schema, False))
-        messages: list[Any] = []
-        for number, rows in enumerate(tasks):
-            with task_context(number, query, batch_id):
-                messages.append(pickle.loads(pickled).write(iter(rows.to_batches())))
-        if commits:
-            stream_writer(self._options, schema, False).commit(messages, batch_id)
-
-
-@pytest.mark.skipif(
-    not hasattr(writers.datasource, "DataSourceStreamArrowWriter"), reason="needs PySpark 4.1"
-)
+@needs_stream_writer
 def test_a_repeated_micro_batch_replaces_its_file(cluster: MockCluster, tmp_path: Path) -> None:
     """Also with other tasks, and if an attempt was killed before the driver's commit."""
-    stream = MicroBatches(options_of(cluster, tmp_path, topic="t", **SMALL))
+    stream = TypedBatches(options_of(cluster, tmp_path, topic="t", **SMALL))
     stream.run(7, BAD, BAD)
     stream.run(8, BAD)
     stream.run(8, BAD, BAD, GOOD, commits=False)
@@ -530,3 +519,153 @@ def test_a_stream_stores_dead_letters(
     assert [len(pq.read_table(each)) for each in sorted(folder.glob("*.parquet"))] == [1, 2]
     assert {row["value"][:1] for row in letters_in(folder)} == {b"3", b"6", b"9"}
     assert {len(each or b"") for each in values(cluster)} == {1}
+
+
+# --- exactly once ---
+
+
+@pytest.fixture(params=[1, 2])
+def transactional(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
+    """Yield a cluster with either version of transactions."""
+    with MockCluster(
+        brokers=2, auto_create_topics=False, transaction_version=request.param
+    ) as running:
+        running.create_topic("t", 3)
+        running.create_topic("dead", 2)
+        sink_dead_letters._checked.clear()
+        yield running
+        producers.close_idle()
+        exactly_once.close_idle()
+
+
+def transaction_options(cluster: MockCluster, target: str | Path, **more: str) -> dict[str, str]:
+    quick = {"kafka_retry_backoff_ms": "10", "kafka_transactional_id": "tx"}
+    return options_of(cluster, target, topic="t", **quick, **more)
+
+
+def rows_of(*values: str | None, size: int = 2000) -> pa.Table:
+    """Return rows for partition 0. The ones with an ``x`` are too large."""
+    texts = [each and each.replace("x", "x" * size) for each in values]
+    return pa.table({"value": texts, "partition": pa.array([0] * len(texts), pa.int32())})
+
+
+def committed(cluster: MockCluster, topic: str, partitions: int) -> list[str]:
+    found = seen(cluster.bootstrap_servers, topic, partitions)
+    return [value for values in found.values() for value in values]
+
+
+@needs_stream_writer
+def test_dead_letters_for_a_topic_are_in_the_transaction(transactional: MockCluster) -> None:
+    options = transaction_options(transactional, "dead", kafka_max_request_size="1000000")
+    set_max_message_bytes(transactional, 1500)
+    stream = TypedBatches(options)
+    stream.run(0, rows_of("a", "x", "b", "c"), other(rows_of("d", "x1", "x2")))
+    assert sorted(committed(transactional, "t", 3)) == ["a", "b", "c", "d"]
+    assert sorted(map(len, committed(transactional, "dead", 2))) == [2000, 2001, 2001]
+    stream.run(1, rows_of("x"), commits=False)  # killed before its commit
+    stream.run(1, rows_of("x", "e"))
+    stream.run(1, rows_of("x", "e"))  # it is committed already
+    assert sorted(committed(transactional, "t", 3)) == ["a", "b", "c", "d", "e"]
+    assert len(committed(transactional, "dead", 2)) == 4
+    stream.run(2, rows_of("x"))  # nothing but dead letters
+    stream.run(2, rows_of("x"))
+    assert len(committed(transactional, "dead", 2)) == 5
+
+
+def other(rows: pa.Table) -> pa.Table:
+    """Return rows for partition 1: each task has its own partition."""
+    return rows.set_column(1, "partition", pa.array([1] * len(rows), pa.int32()))
+
+
+def set_max_message_bytes(cluster: MockCluster, size: int) -> None:
+    with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        set_ = AlterConfigOpType.SET
+        entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=set_)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "t", incremental_configs=[entry])
+        [future] = admin.incremental_alter_configs([resource]).values()
+        future.result(WAIT_S)
+
+
+@needs_stream_writer
+@pytest.mark.parametrize("in_flight", ["1", "5"])
+def test_records_that_the_broker_refuses_dont_end_the_transaction(
+    transactional: MockCluster, tmp_path: Path, in_flight: str
+) -> None:
+    """Many small batches are in flight when some of them are refused."""
+    set_max_message_bytes(transactional, 1500)
+    options = transaction_options(
+        transactional,
+        tmp_path,
+        kafka_max_request_size="1000000",
+        kafka_max_in_flight_requests_per_connection=in_flight,
+        kafka_batch_num_messages="3",
+    )
+    numbers = range(200)
+    texts = [f"{each}x" if each % 17 in (0, 5, 6) else str(each) for each in numbers]
+    stream = TypedBatches(options)
+    stream.run(0, rows_of(*texts))
+    good = [each for each in texts if "x" not in each]
+    assert committed(transactional, "t", 3) == good
+    stream.run(1, rows_of("end"))
+    assert committed(transactional, "t", 3) == [*good, "end"]
+    assert len(letters_in(tmp_path)) == len(texts) - len(good)
+    assert all("MSG_SIZE_TOO_LARGE" in each["error"] for each in letters_in(tmp_path))
+
+
+@needs_stream_writer
+def test_files_are_published_before_the_commit(transactional: MockCluster, tmp_path: Path) -> None:
+    """After it the micro-batch isn't repeated, so they would be lost."""
+    stream = TypedBatches(transaction_options(transactional, tmp_path, **SMALL_))
+    stream.run(0, rows_of("a", "x"))
+    stream.run(0, rows_of("a", "x"))  # Spark has not recorded it: its tasks write nothing
+    assert len(letters_in(tmp_path)) == 1
+    assert committed(transactional, "t", 3) == ["a"]
+    stream.run(1, rows_of("x", "x"), commits=False)
+    assert len(letters_in(tmp_path)) == 1
+    stream.run(1, rows_of("b", "x"))
+    assert len(letters_in(tmp_path)) == 2
+    assert not list((tmp_path / UNFINISHED).iterdir())
+
+
+SMALL_ = {"kafka_max_request_size": "1000"}
+
+
+@needs_stream_writer
+def test_rows_for_missing_partitions_are_dead_letters_of_a_transaction(
+    transactional: MockCluster, tmp_path: Path
+) -> None:
+    rows = pa.table({
+        "topic": ["t", "t", "nowhere", None, "t", "t"],
+        "value": list("abcdef"),
+        "partition": pa.array([0, 9, 0, 0, None, -1], pa.int32()),
+    })  # fmt: skip
+    options = transaction_options(transactional, tmp_path)
+    del options["topic"]
+    TypedBatches(options).run(0, rows, rows.slice(1, 3))
+    assert committed(transactional, "t", 3) == ["a"]
+    errors = {each["value"]: each["error"] for each in letters_in(tmp_path)}
+    assert "_UNKNOWN_PARTITION" in errors[b"b"]
+    assert "_UNKNOWN_TOPIC" in errors[b"c"]
+    assert errors[b"d"] == "column topic is null"
+    assert errors[b"e"] == "column partition is null: exactly once needs a number"
+    assert "column partition has -1" in errors[b"f"]
+    assert len(letters_in(tmp_path)) == 8
+    with pytest.raises(KafkaException, match="nowhere"):
+        TypedBatches({**options, "topic": "nowhere"}).run(1, rows.slice(0, 1))
+
+
+@needs_stream_writer
+def test_a_dead_letter_that_the_topic_refuses_fails_the_batch(transactional: MockCluster) -> None:
+    with pytest.raises(DeadLetterError, match=r"topic dead: .*message\.max\.bytes"):
+        TypedBatches(transaction_options(transactional, "dead", **SMALL_)).run(0, rows_of("a", "x"))
+    assert committed(transactional, "t", 3) == []
+
+
+def test_options_of_a_transaction(transactional: MockCluster) -> None:
+    options = transaction_options(transactional, "dead")
+    with pytest.raises(OptionError, match="in the transaction of the other rows: leave it out"):
+        SinkOptions.parse({**options, "deadLetters.kafka.acks": "all"})
+    rows = pa.table({"topic": ["dead"], "value": ["a"], "partition": pa.array([0], pa.int32())})
+    del options["topic"]
+    with pytest.raises(WriteError, match="rows name topic dead, which has the dead letters"):
+        TypedBatches(options).run(0, rows)

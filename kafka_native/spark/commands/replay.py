@@ -76,6 +76,11 @@ from kafka_native.terminal.output import CleanTable, printer
     type=click.FloatRange(0, min_open=True),
     help="Maximum messages per second of all tasks.",
 )
+@click.option(
+    "--refused",
+    metavar="TOPIC|FOLDER",
+    help="Where records go that the target refuses (a folder has a /). Default: they are errors.",
+)
 @common.run_options("replayed")
 def command(
     bootstrap: str | None,
@@ -93,6 +98,7 @@ def command(
     partitions: Partitions,
     timestamps: Timestamps,
     rate: float | None,
+    refused: str | None,
     dry_run: bool,
     master: str,
     conf: dict[str, str],
@@ -107,9 +113,10 @@ def command(
     what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics}
     how: dict[str, Any] = {"partitions": partitions, "timestamps": timestamps, "rate": rate}
     if dead_letters is not None:
-        if source or checkpoint or only_dates or start_time is not None or end_time is not None:
+        times = start_time is not None or end_time is not None
+        if source or checkpoint or only_dates or times or refused:
             raise click.UsageError(
-                "--dead-letters takes no --source, --checkpoint, --only-dates or times"
+                "--dead-letters takes no --source, --checkpoint, --only-dates, --refused or times"
             )
         with common.reported_in_a_line():
             if dry_run:
@@ -133,12 +140,13 @@ def command(
                 checkpoint,
                 **what,
                 **how,
+                refused=refused,
                 start_ms=start_time,
                 end_ms=end_time,
                 session=partial(common.spark_session, "kafka_native replay", master, conf),
                 on_progress=show,
             )
-    _show(source, result)
+    _show(source, result, refused)
 
 
 def _show_plan(lanes: list[LanePlan], source: str) -> None:
@@ -159,7 +167,7 @@ def _show_plan(lanes: list[LanePlan], source: str) -> None:
     echo(f"{left} of {len(lanes)} lanes are left; nothing was produced.")
 
 
-def _show(source: str, result: ReplayResult) -> None:
+def _show(source: str, result: ReplayResult, refused: str | None) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     targets = ", ".join(
         f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items())
@@ -168,6 +176,8 @@ def _show(source: str, result: ReplayResult) -> None:
         ("lanes", f"{result.lanes:,}"),
         ("topics", targets or "none: everything was replayed before"),
     ]
+    if result.refused:
+        lines.append(("refused", f"{result.refused:,} records, stored in {refused}"))
     common.summary(f"replay: {source}", lines)
 
 
