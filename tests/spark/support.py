@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrameReader, SparkSession, datasource
 from pyspark.sql.streaming import DataStreamReader
 
 from tests.client.support import Client
@@ -23,6 +23,14 @@ HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
 
 needs_limits = pytest.mark.skipif(
     not HAS_LIMITS, reason="with PySpark 4.0 and 4.1, AvailableNow is one micro-batch"
+)
+
+needs_filters = pytest.mark.skipif(
+    not hasattr(datasource, "EqualTo"), reason="PySpark 4.0 passes no filters to readers"
+)
+needs_stream_writer = pytest.mark.skipif(
+    not hasattr(datasource, "DataSourceStreamArrowWriter"),
+    reason="streams of typed columns need PySpark 4.1",
 )
 
 CONNECT_MODULES = ("grpc", "grpc_status", "zstandard")

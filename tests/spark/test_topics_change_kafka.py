@@ -211,7 +211,8 @@ def test_stream_reads_partitions_that_were_just_added(
         assert query.isActive, query.exception()
     finally:
         query.stop()
-    completed(writer.trigger(availableNow=True).start)
+    for _ in range(1 if HAS_LIMITS else 2):  # the first one may only repeat a batch
+        completed(writer.trigger(availableNow=True).start)
     assert sum(batches.values(), Counter()) == rows_of(kafka3, topic)
 
 
@@ -235,12 +236,12 @@ def test_archive_has_the_records_of_partitions_that_were_just_added(
     finally:
         stop.set()
     first = archiving.result()
-    second = archive(kafka3.conf(), lake, **where)
+    later = [archive(kafka3.conf(), lake, **where) for _ in range(1 if HAS_LIMITS else 2)]
     columns = lake.dataset().to_table(["partition", "offset", "value"]).to_pydict()
     found = Counter(zip(columns["partition"], columns["offset"], columns["value"], strict=True))
     assert found == rows_of(kafka3, topic)
     assert lake.gaps() == []
-    assert first.skipped_offsets == second.skipped_offsets == 0
+    assert [each.skipped_offsets for each in (first, *later)] == [0] * (1 + len(later))
 
 
 @pytest.mark.parametrize("once", [False, True])
@@ -263,7 +264,8 @@ def test_mirror_copies_partitions_that_were_just_added(
     finally:
         stop.set()
     mirroring.result()
-    mirror(spark, kafka3.conf(), to, checkpoint, **where)
+    for _ in range(1 if HAS_LIMITS else 2):
+        mirror(spark, kafka3.conf(), to, checkpoint, **where)
     assert values_of(kafka3, copy) == values_of(kafka3, topic)
 
 
