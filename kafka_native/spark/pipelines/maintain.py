@@ -22,6 +22,7 @@ from typing import Final
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.pipelines.column_claims import CLAIMS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -245,13 +246,25 @@ def _delete_replaced(lake: Lake, before_ms: int) -> int:
 
 
 def _sweep(lake: Lake) -> int:
-    """Remove staging folders in which nothing was written for `STAGED_S` seconds."""
-    selector = pyarrow.fs.FileSelector(lake.full(f"{LOG}/staging"), allow_not_found=True)
+    """Remove staging folders and claims in which nothing was written for `STAGED_S` seconds.
+
+    :return: The number of staging folders.
+    """
+    for claim in lake.fs.get_file_info(_files_in(lake, CLAIMS)):
+        if _is_old(claim):
+            lake.delete(f"{CLAIMS}/{claim.base_name}")
     removed = 0
-    for folder in lake.fs.get_file_info(selector):
+    for folder in lake.fs.get_file_info(_files_in(lake, f"{LOG}/staging")):
         inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))
-        last = max((each.mtime_ns or 0) for each in [folder, *inside])
-        if time.time_ns() - last > STAGED_S * 1e9:
+        if all(map(_is_old, [folder, *inside])):
             lake.sweep(folder.base_name)
             removed += 1
     return removed
+
+
+def _files_in(lake: Lake, path: str) -> pyarrow.fs.FileSelector:
+    return pyarrow.fs.FileSelector(lake.full(path), allow_not_found=True)
+
+
+def _is_old(file: pyarrow.fs.FileInfo) -> bool:
+    return time.time_ns() - (file.mtime_ns or 0) > STAGED_S * 1e9
