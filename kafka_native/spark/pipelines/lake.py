@@ -375,6 +375,14 @@ class Lake(Folder, ArchiveTarget):
         """The paths of replaced files, with the time of their replacement in milliseconds."""
         return self._log.replaced()
 
+    def forget_files(self, paths: Collection[str]) -> int:
+        """Remove replaced files from the compacted manifests, see `ManifestLog`."""
+        return self._log.forget_files(paths)
+
+    def forget_replacements(self, before_ms: int) -> int:
+        """Remove the replacements of files that no manifest lists, see `ManifestLog`."""
+        return self._log.forget_replacements(before_ms)
+
     def sweep(self, query: str, batch: int | None = None) -> None:
         """Remove the staged files of failed attempts, of a query or of one of its batches."""
         folder = staging_of(query) if batch is None else f"{staging_of(query)}/{batch}"
