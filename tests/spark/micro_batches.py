@@ -141,7 +141,7 @@ class TypedBatches:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         """Take Spark's options."""
-        self._options = CaseInsensitiveDict(dict(options))
+        self._options = datasource.CaseInsensitiveDict(dict(options))
 
     def run(self, batch_id: int, *tasks: pa.Table, commits: bool = True, query: str = "q") -> None:
         """Run a micro-batch. Without a commit it ends as if the driver was killed."""

@@ -13,10 +13,9 @@ from kafka_native.spark.batch import BatchReader, FilteringBatchReader, batch_re
 from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of
+from tests.spark.support import needs_filters
 
-pytestmark = pytest.mark.skipif(
-    not hasattr(datasource, "EqualTo"), reason="PySpark 4.0 passes no filters to readers"
-)
+pytestmark = needs_filters
 
 UTC = timezone.utc
 

@@ -20,7 +20,7 @@ from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Limit, offsets_json, parse_offsets
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
-from tests.spark.support import FIRST_MS, numbered, source_options
+from tests.spark.support import FIRST_MS, needs_filters, numbered, source_options
 
 _numbers = itertools.count()
 
@@ -233,9 +233,7 @@ def test_times_after_the_last_record(reader: OffsetReader, topic: str) -> None:
     }
 
 
-@pytest.mark.skipif(
-    not hasattr(datasource, "EqualTo"), reason="PySpark 4.0 passes no filters to readers"
-)
+@needs_filters
 def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
     reader = FilteringBatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)

@@ -34,10 +34,13 @@ from kafka_native.spark.pipelines import (
     maintain,
     plan_archive,
 )
+from kafka_native.spark.pipelines import delta as delta_module
+from kafka_native.spark.pipelines import iceberg as iceberg_module
 from kafka_native.spark.pipelines.archive import _Run
 from kafka_native.spark.pipelines.delta import DeltaTarget
 from kafka_native.spark.pipelines.iceberg import IcebergTarget
 from kafka_native.spark.pipelines.iceberg_files import Merger
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
 from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
 from tests.spark.tables import (
@@ -138,6 +141,52 @@ def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, table
         new_run(tables.target(), cluster).commit(frame(20, EACH, "new"), 0)
     new_run(tables.target(), cluster, "skip").commit(frame(20, EACH, "new"), 0)
     assert offsets(tables.read()) == wanted()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "added"),
+    [
+        (("a", pa.string()), ("b", pa.int32()), ["a", "b"]),
+        (("b", pa.int32()), ("a", pa.string()), ["a", "b"]),
+        (("a", pa.string()), ("a", pa.string()), ["a"]),
+        (("a", pa.string()), ("a", pa.int64()), []),
+        (("a", pa.int64()), ("a", pa.string()), []),
+    ],
+)
+def test_two_archives_add_columns_at_once(
+    tables: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    first: tuple[str, pa.DataType],
+    second: tuple[str, pa.DataType],
+    added: list[str],
+) -> None:
+    """The second one has compared its columns already when the first one adds its own."""
+    tables.target().prepare()
+    module = iceberg_module if isinstance(tables, IcebergTables) else delta_module
+    compare, compared = module.lacks_columns, []
+
+    def late(*arguments: Any) -> bool:
+        compared.append(arguments)
+        found = compare(*arguments)
+        if len(compared) == last:
+            prepared(first)
+        return found
+
+    def prepared(column: tuple[str, pa.DataType]) -> None:
+        target = tables.target()
+        target.use_columns(pa.schema([*SCHEMA, column]))
+        target.prepare()
+
+    last = 2 if isinstance(tables, IcebergTables) else 1  # the last comparison before the commit
+    monkeypatch.setattr(module, "lacks_columns", late)
+    if added:
+        prepared(second)
+    else:
+        with pytest.raises(PipelineError, match=r"other columns: a changes from"):
+            prepared(second)
+    assert len(compared) > last
+    assert sorted({"a", "b"} & set(tables.columns())) == (added or ["a"])
+    prepared(first)
 
 
 def test_batch_asks_for_the_newest_version_once(

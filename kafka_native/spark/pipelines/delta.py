@@ -101,7 +101,7 @@ class DeltaTarget(TableTarget):
         self._columns = list(table.metadata().partition_columns)
         found = _partition_by(self.uri, self._columns)
         check_partitions(self.uri, found, self.partition_by)
-        self._add_columns(table, self._wanted(self._columns))
+        self._widen()
         names = [each for each in self.schema.names if each not in self._columns]
         self._layout = TableLayout(
             pa.schema([self.schema.field(each) for each in names]), unit_of(found)
@@ -301,12 +301,20 @@ class DeltaTarget(TableTarget):
                 )
         return pa.schema([*self.schema, *added])
 
-    def _add_columns(self, table: DeltaTable, wanted: pa.Schema) -> None:
+    def _add_columns(self) -> None:
         from deltalake import write_deltalake
+        from deltalake.exceptions import CommitFailedError
 
-        if lacks_columns(self.uri, pa.schema(table.schema()), wanted):
-            with _errors_of(self.uri):  # no rows, so it adds no file
+        table, wanted = self._opened(), self._wanted(self._columns)
+        if not lacks_columns(self.uri, pa.schema(table.schema()), wanted):
+            return
+        try:
+            with _errors_of(self.uri, CommitFailedError):  # no rows, so it adds no file
                 write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge")
+        except CommitFailedError as error:
+            with _errors_of(self.uri):
+                table.update_incremental()
+            raise ConflictError(str(error)) from error
 
     def _action(self, file: TableFile) -> AddAction:
         from deltalake.transaction import AddAction

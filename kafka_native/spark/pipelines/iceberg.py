@@ -94,15 +94,27 @@ class IcebergTarget(TableTarget):
                 self._make()
                 self._open()
         table = self._opened()
-        is_narrow = lacks_columns(self.uri, _columns(table), self.schema)
+        lacks_columns(self.uri, _columns(table), self.schema)  # checks the others
         found = _partition_by(self.uri, table)
         check_partitions(self.uri, found, self.partition_by)
-        if is_narrow:
-            with _errors_of(self.uri), table.update_schema() as update:
-                update.union_by_name(self.schema)
+        self._widen()
         self._layout = TableLayout(_with_field_ids(self.schema, table), unit_of(found))
         self._spec_id = table.spec().spec_id
         self._find_data(table)
+
+    def _add_columns(self) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self._opened()
+        if not lacks_columns(self.uri, _columns(table), self.schema):
+            return
+        try:
+            with _errors_of(self.uri, CommitFailedException), table.update_schema() as update:
+                update.union_by_name(self.schema)
+        except CommitFailedException as error:
+            with _errors_of(self.uri):
+                table.refresh()
+            raise ConflictError(str(error)) from error
 
     def open(self) -> None:
         """Open the table for `merge_files()` and `delete_unused()`. It stays as it is.

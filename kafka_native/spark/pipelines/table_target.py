@@ -214,6 +214,14 @@ class TableTarget(ArchiveTarget):
         """
 
     @abstractmethod
+    def _add_columns(self) -> None:
+        """Add the columns, and fields of structs, that the table lacks.
+
+        :raises ConflictError: Another program has changed the table meanwhile. It was read again.
+        :raises PipelineError: The table can't take the records.
+        """
+
+    @abstractmethod
     def _commit(self, batch: Manifest, state: TableState) -> None:
         """Add a batch's files and set the state, if the table is as `state()` has found it.
 
@@ -338,6 +346,21 @@ class TableTarget(ArchiveTarget):
         for each in folder.fs.get_file_info(selector):
             if each.base_name not in state.last_attempts:
                 folder.remove(f"{path}/{each.base_name}")
+
+    def _widen(self) -> None:
+        """Add columns. If another program does it at the same time, compare again.
+
+        :raises PipelineError: The table can't take the records.
+        """
+        for _ in range(_TRIES):
+            try:
+                self._add_columns()
+                return
+            except ConflictError as error:
+                conflict = error
+        raise PipelineError(
+            f"the table {self.uri} has changed {_TRIES} times while columns were added: {conflict}"
+        ) from conflict
 
     def _prepared(self) -> tuple[Folder, TableLayout]:
         if self._folder is None or self._layout is None:
