@@ -388,9 +388,15 @@ def test_every_value_of_spark_has_a_json_form() -> None:
         (pa.scalar([("a", 1)], pa.map_(pa.string(), pa.int32())), {"a": 1}),
         (pa.scalar(None, pa.string()), None),
     ]
-    assert [json.loads(json.dumps(sink_dead_letters._json_value(each))) for each, _ in found] == [
-        wanted for _, wanted in found
-    ]
+    for value, wanted in found:
+        assert json.loads(json.dumps(sink_dead_letters._json_value(value))) == wanted
+        # Rows with simple values take a shorter way.
+        row = (
+            pa.StructArray.from_arrays([pa.array([value.as_py()], value.type)], names=["x"])
+            if (value is not late)
+            else pa.StructArray.from_arrays([pa.array([1 << 62], value.type)], names=["x"])
+        )
+        assert list(map(json.loads, sink_dead_letters._json_texts(row))) == [{"x": wanted}]
 
 
 # --- replay ---
@@ -727,3 +733,43 @@ def test_a_stream_written_exactly_once_stores_dead_letters(
     run()
     assert sorted(committed(transactional, "t", 3)) == [str(each) for each in (1, 2, 4, 5, 7, 8)]
     assert sorted(row["value"][:1] for row in letters_in(tmp_path / "dead")) == [b"3", b"6", b"9"]
+
+
+def test_many_bad_rows_of_a_batch(cluster: MockCluster, tmp_path: Path) -> None:
+    """They are left out at once. The others stay in order, also around tombstones."""
+    count = 1000
+    ids = [None if number % 7 == 0 else number for number in range(count)]
+    value = pa.StructArray.from_arrays(
+        [pa.array(ids, pa.int64()), pa.array([{"city": "a"}] * count, AT)],
+        names=["id", "at"],
+        mask=pa.array([number % 10 == 0 for number in range(count)]),
+    )
+    keys = [f"{number}" for number in range(count)]
+    rows = pa.table({"value": value, "key": keys, "partition": pa.array([0] * count, pa.int32())})
+    typed = {"topic": "t", "value_format": "avro", "value_schema": NUMBER}
+    [written] = write(options_of(cluster, tmp_path, **typed), rows)
+    bad = [number for number in range(count) if number % 7 == 0 and number % 10]
+    assert (written.rows, written.dead) == (count - len(bad), len(bad))
+    stored = [int(each.key) for each in cluster.messages("t", 0)]
+    assert stored == [number for number in range(count) if number not in bad]
+    assert [each.key for each in cluster.messages("t", 0) if each.value is None] == [
+        str(number).encode() for number in range(0, count, 10)
+    ]
+    assert [int(each["key"]) for each in letters_in(tmp_path)] == bad
+
+
+def test_a_refused_row_may_not_encode_either(cluster: MockCluster, tmp_path: Path) -> None:
+    """A row without a topic is found before its value is encoded."""
+    rows = pa.table({
+        "topic": pa.array([None, None, "t"], pa.string()),
+        "id": [1, None, 3],
+        "at": pa.array([{"city": "a"}] * 3, AT),
+    })  # fmt: skip
+    typed = {"value_format": "avro", "value_schema": NUMBER}
+    [written] = write(options_of(cluster, tmp_path, **typed), rows)
+    assert (written.rows, written.dead) == (1, 2)
+    encoded, unfit = sorted(letters_in(tmp_path), key=lambda row: row["row"] or "")
+    assert (encoded["value"], encoded["row"]) == (b"\x02\x02a", None)
+    assert unfit["error"] == "column topic is null. the schema doesn't allow null here"
+    assert (unfit["field"], unfit["path"], unfit["topic"]) == ("value", "id", None)
+    assert json.loads(unfit["row"]) == {"id": None, "at": {"city": "a"}}
