@@ -491,7 +491,7 @@ def write_rows(
             letters,
         )
         for batch in batches:
-            size += batch.nbytes
+            size += batch.get_total_buffer_size()  # nbytes takes ten times as long
             rows = _without_invalid(batch, options, letters)
             if attempt is not None:
                 rows = _claimed(rows, options, attempt, producer, letters)

@@ -393,15 +393,22 @@ class _Run:
             self.result.query = query
             self._target.sweep(query)  # removes attempts of a killed run
             keep_schemas(self._options)
-        if self._target.is_published(query, batch):
+        known = self._target.published(query, batch)
+        if known.has_batch:
             # Spark stopped after we had published the batch, and before it recorded that.
             self.result.repeated += 1
             return
         if is_first:  # only the first batch may be a repetition with other ranges
             remove_stale_letters(self._options, frame)
-        ends, ids = self._target.ends(), self._target.topic_ids()
         task = ArchiveTask(
-            self._target, self._options, query, batch, self._settings, ends, self._overlap, ids
+            self._target,
+            self._options,
+            query,
+            batch,
+            self._settings,
+            known.ends,
+            self._overlap,
+            known.topic_ids,
         )
         results = map_ranges(frame, task, self._counter)
         if not results:
