@@ -25,8 +25,9 @@ from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.spark.killing import module_running
 from tests.spark.micro_batches import seen
 from tests.spark.streams import WAIT_S, wait_for
+from tests.spark.support import needs_limits
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker]
+pytestmark = [needs_limits, pytest.mark.slow, pytest.mark.broker]
 
 PARTITIONS = 3
 ROWS = 5000
