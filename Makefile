@@ -39,7 +39,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -186,6 +186,14 @@ docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli 
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md
 	$(PY) -m kafka_native.cli.reference docs/cli
 	$(PY) -m dev build/evidence.md
+
+$(VENV)/.docs-ready: $(VENV)/.demo-ready
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,docs]'
+	@touch $@
+
+docs-site: build $(VENV)/.docs-ready ## build the docs site in build/site; a dead link or a page without a place fails
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	@echo 'build/site/index.html is the site; `mkdocs serve` shows it while you write'
 
 wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
 	$(PY) -m build --outdir dist .

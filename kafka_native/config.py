@@ -13,8 +13,6 @@ are two cases:
 
 from __future__ import annotations
 
-import decimal
-import difflib
 import ipaddress
 import logging
 import math
@@ -22,9 +20,9 @@ import numbers
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, SupportsFloat
 
 from ._reference import (
     client_properties,
@@ -33,7 +31,15 @@ from ._reference import (
     producer_properties,
     security_properties,
 )
-from ._reference.property import BOTH, CONSUMER, PRODUCER, Property, State
+from ._reference.property import (
+    BOTH,
+    CONSUMER,
+    PRODUCER,
+    Property,
+    State,
+    without_secrets,
+)
+from .cleaning import clean
 from .errors import KafkaError, KafkaException
 from .interceptors import ConsumerInterceptor, ProducerInterceptor
 from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
@@ -135,6 +141,15 @@ _IN_MEMORY: Final = {
     "ssl_key": "ssl.key.pem",
 }
 """librdkafka's names of certificates and keys that a program passes as bytes."""
+_CONVERSION: Final = re.compile(r"(?:key|value)\.(?P<kind>serializer|deserializer)(?:\.builder)?")
+_CONVERTING_CLIENTS: Final = {
+    "serializer": "SerializingProducer has this property; asyncio's is AsyncSerializingProducer",
+    "deserializer": (
+        "DeserializingConsumer has this property, and so has DeserializingShareConsumer; "
+        "asyncio's is AsyncDeserializingConsumer"
+    ),
+}
+"""Advice for whoever passes the property of a converting client to a plain client."""
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -316,13 +331,13 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     values = {
         name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"
     }
-    given: set[str] = set()
+    given: dict[str, str] = {}  # The user's names, by the names of the properties
     remarks: list[Remark] = []
     if conf.get("default.topic.config") is not None:
         _check_state(PROPERTIES["default.topic.config"], None, remarks)
     for key, raw in _merged(conf).items():
         declared = _stored_as(_find(str(key), role), raw, conf)
-        value = _converted(declared, raw, role, remarks)
+        value = _converted(declared, str(key), raw, role, remarks)
         if not _belongs(declared, role):
             owner = "consumer" if declared.scope == CONSUMER else "producer"
             name = declared.alias_of or declared.name
@@ -335,8 +350,11 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
         _check_state(declared, value, remarks)
         name = declared.alias_of or declared.name
         values[name] = value
-        given.add(name)
-    _reconcile(values, given, role, remarks)
+        given[name] = str(key)
+    try:
+        _reconcile(values, given.keys(), role, remarks)
+    except KafkaException as error:
+        _fail_as_written(error, given)
     config = Config(role, values, frozenset(given))
     if not config.bootstrap and not values["test.mock.num.brokers"]:
         text = (
@@ -387,6 +405,33 @@ def _fail(text: str, hint: str | None = None, code: int = KafkaError._INVALID_AR
     raise KafkaException(KafkaError(code, text), hint=hint)
 
 
+def _fail_as_written(error: KafkaException, given: Mapping[str, str]) -> NoReturn:
+    """Raise an error about several properties again, with the names that the user wrote.
+
+    :param given: The user's names of properties, by the names that aliases stand for.
+    """
+
+    def written(match: re.Match[str]) -> str:
+        declared = PROPERTIES.get(match[1])
+        name = match[1] if declared is None else given.get(_canonical(match[1]), match[1])
+        return f"`{name}`"
+
+    reason = error.args[0]
+    _fail(re.sub(r"`([^`]+)`", written, reason.str()), error.hint, reason.code())
+
+
+def _got(declared: Property, raw: object) -> str | None:
+    """Return a hint that shows a refused value; None for a property with secrets."""
+    if declared.sensitive:
+        return None
+    if isinstance(raw, str):
+        return f'got "{clean(without_secrets(raw))}"'
+    if isinstance(raw, (int, float)):
+        return f"got {raw!r}"
+    # The repr of another object may show secrets
+    return f"got an object of the type {type(raw).__name__}"
+
+
 def _canonical(name: str) -> str:
     declared = PROPERTIES[name]
     return declared.alias_of or name
@@ -422,19 +467,21 @@ def _find(name: str, role: Role) -> Property:
         declared.python_only and declared.kind == "callable" and not _belongs(declared, role)
     ):
         return declared
-    close = difflib.get_close_matches(name.lower(), PROPERTIES, n=1, cutoff=0.75)
-    _fail(
-        f'No such configuration property: "{name}"',
-        f'did you mean "{close[0]}"?' if close else None,
-    )
+    close = _closest(name, PROPERTIES, cutoff=0.75)
+    hint = f'did you mean "{close}"?' if close else None
+    if match := _CONVERSION.fullmatch(name):
+        hint = _CONVERTING_CLIENTS[match["kind"]]
+    _fail(f'No such configuration property: "{name}"', hint)
 
 
-def _converted(declared: Property, raw: object, role: Role, remarks: list[Remark]) -> object:
+def _converted(
+    declared: Property, key: str, raw: object, role: Role, remarks: list[Remark]
+) -> object:
     if declared.name == "interceptors":
         return _convert_interceptors(raw, role)
     if declared.name == "topics":
         return _convert_topics(raw, role, remarks)
-    return _convert(declared, raw)
+    return _convert(declared, key, raw)
 
 
 def _convert_topics(
@@ -456,7 +503,7 @@ def _convert_topics(
                 declared = _topic_property(str(key), role, remarks)
                 if declared is not None:
                     name = declared.alias_of or declared.name
-                    converted[topic][name] = _convert(declared, value)
+                    converted[topic][name] = _convert(declared, str(key), value)
             except KafkaException as error:
                 _fail(f'Topic "{topic}": {error.args[0].str()}', error.hint)
     return converted
@@ -526,26 +573,27 @@ def _check_state(declared: Property, value: object, remarks: list[Remark]) -> No
     remarks.append((logging.WARNING, text))
 
 
-def _convert(declared: Property, raw: object) -> object:
-    """Convert a user's value to the property's type."""
-    # librdkafka's error texts name the property that an alias stands for.
-    name = declared.alias_of or declared.name
+def _convert(declared: Property, key: str, raw: object) -> object:
+    """Convert a user's value to the property's type.
+
+    :param key: The user's name of the property, for errors: it may be an alias.
+    """
     kind = declared.kind
     if kind == "internal":
-        _fail(f'Property "{name}" must be set through dedicated .._set_..() function', declared.doc)
+        _fail(f'Property "{key}" must be set through dedicated .._set_..() function', declared.doc)
     if kind == "callable":
         return _convert_callable(declared.name, raw)
     if kind == "object":
         return _convert_logger(raw)
-    if name == _STRATEGY and raw is not None and not isinstance(raw, str):
+    if declared.name == _STRATEGY and raw is not None and not isinstance(raw, str):
         return _convert_strategies(raw)
     if raw is None or raw == "":
         if kind in _KIND_NAMES:
             _fail(
-                f'{_KIND_NAMES[kind]} configuration property "{name}" cannot be set to empty value'
+                f'{_KIND_NAMES[kind]} configuration property "{key}" cannot be set to empty value'
             )
         if kind == "enum":
-            _fail(f'Configuration property "{name}" cannot be set to empty value')
+            _fail(f'Configuration property "{key}" cannot be set to empty value')
         return declared.default if raw is None else ""
     if declared.takes_bytes and isinstance(raw, _BYTES):
         return bytes(raw) or ""
@@ -555,14 +603,14 @@ def _convert(declared: Property, raw: object) -> object:
         hint = (
             "pass a comma-separated string"
             if isinstance(raw, (list, tuple, set)) and kind == "string"
-            else None
+            else _got(declared, raw)
         )
-        _fail(f'Invalid value for configuration property "{name}"', hint)
+        _fail(f'Invalid value for configuration property "{key}"', hint)
     if kind == "boolean":
-        return _convert_boolean(name, raw)
+        return _convert_boolean(declared, key, raw)
     if kind in ("integer", "float"):
-        return _convert_number(declared, name, raw)
-    return _convert_text(declared, name, str(raw))
+        return _convert_number(declared, key, raw)
+    return _convert_text(declared, key, str(raw))
 
 
 def _plain(raw: object) -> object:
@@ -573,7 +621,7 @@ def _plain(raw: object) -> object:
         return os.fsdecode(raw)
     if isinstance(raw, numbers.Integral):
         return int(raw)
-    if isinstance(raw, (numbers.Real, decimal.Decimal)):
+    if isinstance(raw, SupportsFloat):  # such as Decimal
         return float(raw)
     return str(raw)
 
@@ -620,27 +668,33 @@ def _convert_strategies(raw: object) -> tuple[object, ...]:
     return given
 
 
-def _convert_boolean(name: str, raw: str | int | float) -> bool:
+def _convert_boolean(declared: Property, key: str, raw: str | int | float) -> bool:
     text = str(raw).strip().lower()
     if text in _TRUE:
         return True
     if text in _FALSE:
         return False
-    _fail(f'Expected bool value for "{name}": true or false')
+    _fail(f'Expected bool value for "{key}": true or false', _got(declared, raw))
 
 
-def _convert_number(declared: Property, name: str, raw: str | int | float) -> int | float:
+def _convert_number(declared: Property, key: str, raw: str | int | float) -> int | float:
     lowered = raw.lower() if isinstance(raw, str) else raw
     for synonym, stands_for in declared.synonyms:
         if lowered == synonym and isinstance(stands_for, int):
             return stands_for
     value = _number_of(raw, declared.kind == "float")
     if value is None:
-        _fail(f'Invalid value for configuration property "{name}"')
+        words = [name for name, meaning in declared.synonyms if isinstance(meaning, int)]
+        kind = "a whole number" if declared.kind == "integer" else "a number"
+        allowed = " or ".join([f"{kind} from {declared.minimum} to {declared.maximum}", *words])
+        _fail(
+            f'Invalid value for configuration property "{key}"',
+            f"{_got(declared, raw)}; write {allowed}, without a unit",
+        )
     if not declared.minimum <= value <= declared.maximum:
         shown = f"{value:g}" if declared.kind == "float" else str(value)
         allowed = f"{declared.minimum}..{declared.maximum}"
-        _fail(f'Configuration property "{name}" value {shown} is outside allowed range {allowed}')
+        _fail(f'Configuration property "{key}" value {shown} is outside allowed range {allowed}')
     return value
 
 
@@ -665,52 +719,53 @@ def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
         return None
 
 
-def _convert_text(declared: Property, name: str, text: str) -> str:
+def _convert_text(declared: Property, key: str, text: str) -> str:
+    name = declared.alias_of or declared.name
     if declared.kind == "enum":
-        return _convert_enum(declared, name, text)
+        return _convert_enum(declared, key, text)
     if declared.kind == "flags" and declared.choices:
         for flag in text.split(","):
             if flag.strip().lower() not in declared.choices:
                 _fail(
-                    f'Invalid value "{flag.strip()}" for configuration property "{name}"',
+                    f'Invalid value "{flag.strip()}" for configuration property "{key}"',
                     _suggest(flag, declared.choices),
                 )
     if declared.kind == "patterns":
         for pattern in text.split(","):
             _check_pattern(pattern)
     if declared.maximum and len(text.encode()) > declared.maximum:
-        _fail(f'Configuration property "{name}" is longer than {declared.maximum} bytes')
+        _fail(f'Configuration property "{key}" is longer than {declared.maximum} bytes')
     if name == "sasl.mechanisms" and "," in text:
-        _fail(f'Invalid value for configuration property "{name}": {text}', "exactly one mechanism")
+        _fail(f'Invalid value for configuration property "{key}": {text}', "exactly one mechanism")
     if name == "broker.version.fallback":
-        _check_broker_version(name, text)
+        _check_broker_version(key, text)
     if name.startswith("client.software."):
-        return _convert_software(name, text)
+        return _convert_software(key, text)
     if name == "partitioner" and text not in PARTITIONERS:
         _fail(
-            f'Invalid value for configuration property "partitioner": {text}',
+            f'Invalid value for configuration property "{key}": {text}',
             _suggest(text, tuple(PARTITIONERS)),
         )
     return text
 
 
-def _convert_software(name: str, text: str) -> str:
+def _convert_software(key: str, text: str) -> str:
     """Return a name or version of a client library in the form of KIP-511, as librdkafka does."""
     converted = re.sub(r"[^a-zA-Z0-9.-]", "-", text).strip(".-")
     if not converted:
         _fail(
-            f'Invalid value "{text}" for configuration property "{name}"',
+            f'Invalid value "{text}" for configuration property "{key}"',
             "it needs a letter or a digit: a-z, A-Z, 0-9",
         )
     return converted
 
 
-def _check_broker_version(name: str, text: str) -> None:
+def _check_broker_version(key: str, text: str) -> None:
     try:
         releases.fixed_ranges(text)
     except ValueError:
         _fail(
-            f'Invalid value for configuration property "{name}": {text}',
+            f'Invalid value for configuration property "{key}": {text}',
             "brokers from 0.8.0 on are supported",
         )
 
@@ -722,20 +777,20 @@ def _check_pattern(pattern: str) -> None:
         _fail(f'Failed to parse pattern "{pattern}": {error}')
 
 
-def _convert_enum(declared: Property, name: str, text: str) -> str:
+def _convert_enum(declared: Property, key: str, text: str) -> str:
     value = text.lower()
     if declared.duration_prefix and value.startswith(declared.duration_prefix):
         duration = text[len(declared.duration_prefix) :].upper()
         if duration_ms(duration) is None:
             _fail(
-                f'Invalid value "{text}" for configuration property "{name}"',
+                f'Invalid value "{text}" for configuration property "{key}"',
                 f"write {declared.duration_prefix} and an ISO-8601 duration, for instance "
                 "PT1H30M or P7D",
             )
         return declared.duration_prefix + duration
     if value not in (choice.lower() for choice in declared.choices):
         _fail(
-            f'Invalid value "{text}" for configuration property "{name}"',
+            f'Invalid value "{text}" for configuration property "{key}"',
             _suggest(text, declared.choices),
         )
     value = next(choice for choice in declared.choices if choice.lower() == value)
@@ -765,12 +820,18 @@ def duration_ms(text: str) -> int | None:
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 
+def _closest(text: str, choices: Iterable[str], *, cutoff: float) -> str | None:
+    import difflib  # only for errors
+
+    return next(iter(difflib.get_close_matches(text.lower(), choices, n=1, cutoff=cutoff)), None)
+
+
 def _suggest(text: str, choices: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(text.lower(), choices, n=1, cutoff=0.6)
-    return f'did you mean "{close[0]}"?' if close else f"one of {', '.join(choices)}"
+    close = _closest(text, choices, cutoff=0.6)
+    return f'did you mean "{close}"?' if close else f"one of {', '.join(choices)}"
 
 
-def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: list[Remark]) -> None:
+def _reconcile(values: dict[str, Any], given: Set[str], role: Role, remarks: list[Remark]) -> None:
     """Check and adjust properties that depend on each other, as librdkafka does."""
     prefix = f"Failed to create {role}: "
     if values["logger"] is not None and values["log_cb"] is not None:
@@ -793,7 +854,7 @@ def _reconcile(values: dict[str, Any], given: set[str], role: Role, remarks: lis
         _reconcile_consumer(values, given, prefix)
 
 
-def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[Remark]) -> None:
+def _reconcile_security(values: dict[str, Any], given: Set[str], remarks: list[Remark]) -> None:
     """Warn about a sasl.* or ssl.* property that security.protocol makes ineffective."""
     protocol = values["security.protocol"]
     for prefix, is_used in (
@@ -808,7 +869,7 @@ def _reconcile_security(values: dict[str, Any], given: set[str], remarks: list[R
             remarks.append((logging.WARNING, text))
 
 
-def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None] | None:
+def _conflict(values: dict[str, Any], given: Set[str]) -> tuple[str, str | None] | None:
     """Return the first setting of the user that idempotence doesn't allow, and a hint."""
     in_flight = "max.in.flight.requests.per.connection"
     if in_flight in given and values[in_flight] > IDEMPOTENT_IN_FLIGHT_MAX:
@@ -827,7 +888,7 @@ def _conflict(values: dict[str, Any], given: set[str]) -> tuple[str, str | None]
 
 
 def _reconcile_idempotence(
-    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+    values: dict[str, Any], given: Set[str], prefix: str, remarks: list[Remark]
 ) -> None:
     """Refuse settings that conflict with idempotence.
 
@@ -851,7 +912,7 @@ def _reconcile_idempotence(
     remarks.append((logging.INFO, f"enable.idempotence is off: for it, {text}"))
 
 
-def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str) -> None:
+def _reconcile_transactions(values: dict[str, Any], given: Set[str], prefix: str) -> None:
     """Check a transactional producer: its messages have to time out before the transaction does."""
     if not values["enable.idempotence"]:
         _fail(prefix + "`transactional.id` requires `enable.idempotence=true`")
@@ -876,7 +937,7 @@ def _reconcile_transactions(values: dict[str, Any], given: set[str], prefix: str
 
 
 def _reconcile_producer(
-    values: dict[str, Any], given: set[str], prefix: str, remarks: list[Remark]
+    values: dict[str, Any], given: Set[str], prefix: str, remarks: list[Remark]
 ) -> None:
     if values["transaction.two.phase.commit.enable"] and not values["transactional.id"]:
         _fail(prefix + "`transaction.two.phase.commit.enable` requires `transactional.id`")
@@ -902,7 +963,7 @@ def _reconcile_producer(
             _fail(prefix + text, "partitioner_cb gets the name of the topic")
 
 
-def _reconcile_consumer(values: dict[str, Any], given: set[str], prefix: str) -> None:
+def _reconcile_consumer(values: dict[str, Any], given: Set[str], prefix: str) -> None:
     fetch_max, message_max = values["fetch.max.bytes"], values["message.max.bytes"]
     if "fetch.max.bytes" not in given:
         fetch_max = max(min(fetch_max, values["queued.max.messages.kbytes"] * 1024), message_max)

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kafka_native._native.arrow_consumer import ColumnBatch, ColumnMemory, ColumnPlan, take_columns
 from kafka_native._native.consumer_core import ConsumerCore
@@ -25,7 +25,6 @@ from kafka_native.arrow import (
     checked_records,
 )
 from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, own_client, settings_of
-from kafka_native.codecs.codec import Codec
 from kafka_native.config import Config
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
@@ -45,17 +44,23 @@ from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.interceptors import Chain, ConsumeCallback, ConsumerHooks, intercept, mix_in
 from kafka_native.partition_queue import PartitionQueue
-from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
     OFFSET_INVALID,
+    AnyMessage,
     ClusterMetadata,
     ConsumerGroupMetadata,
     TopicPartition,
     Uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kafka_native.codecs.codec import Codec
+    from kafka_native.statistics import ClientMetrics
 
 CLOSE_S = 30.0
 """The default timeout of close(), for callbacks, commits and the coordinator, as in Java."""
@@ -772,9 +777,39 @@ class Consumer(ConsumerCalls):
 
     # --- offsets ---
 
+    @overload
+    def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: Literal[True] = ...
+    ) -> None: ...
+
+    @overload
+    def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: Literal[True] = ...
+    ) -> None: ...
+
+    @overload
+    def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: Literal[False]
+    ) -> list[TopicPartition]: ...
+
+    @overload
+    def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: Literal[False]
+    ) -> list[TopicPartition]: ...
+
+    @overload
+    def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: bool
+    ) -> list[TopicPartition] | None: ...
+
+    @overload
+    def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: bool
+    ) -> list[TopicPartition] | None: ...
+
     def commit(
         self,
-        message: Message | None = None,
+        message: AnyMessage | None = None,
         offsets: list[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
@@ -811,7 +846,7 @@ class Consumer(ConsumerCalls):
         return self._begin_commit(message, offsets, asynchronous).result()
 
     def store_offsets(
-        self, message: Message | None = None, offsets: list[TopicPartition] | None = None
+        self, message: AnyMessage | None = None, offsets: list[TopicPartition] | None = None
     ) -> None:
         """Stores offsets for the next commit; needs ``enable.auto.offset.store=false``.
 
@@ -1105,7 +1140,7 @@ class Consumer(ConsumerCalls):
             self._drain()
             self._client.release()
 
-    def __enter__(self) -> Consumer:
+    def __enter__(self) -> Self:
         """The consumer itself."""
         return self
 

@@ -30,6 +30,7 @@ from kafka_native.types import (
     OFFSET_INVALID,
     OFFSET_STORED,
     PARTITION_UA,
+    AnyMessage,
     ConsumerGroupMetadata,
     TopicPartition,
 )
@@ -109,7 +110,7 @@ class ConsumerCalls(ConsumerCore):
         return [(each.topic, each.partition) for each in self._listed(partitions)]
 
     def _given_offsets(
-        self, message: Message | None, offsets: list[TopicPartition] | None
+        self, message: AnyMessage | None, offsets: list[TopicPartition] | None
     ) -> list[TopicPartition] | None:
         """The checked offsets for commit() or store_offsets(); None: neither argument is given."""
         if message is not None and offsets is not None:
@@ -350,7 +351,7 @@ class ConsumerCalls(ConsumerCore):
     # --- offsets ---
 
     def _begin_commit(
-        self, message: Message | None, offsets: list[TopicPartition] | None, asynchronous: bool
+        self, message: AnyMessage | None, offsets: list[TopicPartition] | None, asynchronous: bool
     ) -> PendingCall[list[TopicPartition] | None]:
         wanted = self._given_offsets(message, offsets)
         self._check_usable()
@@ -372,7 +373,7 @@ class ConsumerCalls(ConsumerCore):
         return ReadyCall(None)
 
     def _begin_store_offsets(
-        self, message: Message | None, offsets: list[TopicPartition] | None
+        self, message: AnyMessage | None, offsets: list[TopicPartition] | None
     ) -> PendingCall[None]:
         wanted = self._given_offsets(message, offsets)
         if wanted is None:
@@ -561,7 +562,7 @@ def assign_error(
     return None
 
 
-def offsets_after(message: Message) -> list[TopicPartition]:
+def offsets_after(message: AnyMessage) -> list[TopicPartition]:
     """The offset to commit or store when this message is processed."""
     if not isinstance(message, Message):
         raise TypeError(f"expected a Message, not {type(message).__name__}")

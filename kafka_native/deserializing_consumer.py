@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_native._native.message import Message
 from kafka_native.consumer import CLOSE_S, Consumer
@@ -15,6 +15,7 @@ from kafka_native.serialization import (
     Serdes,
     SerializationContext,
 )
+from kafka_native.types import AnyMessage
 
 _KEY, _VALUE = MessageField.KEY, MessageField.VALUE
 K = TypeVar("K")
@@ -45,12 +46,15 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
             self._serdes.close()
             raise
 
-    def poll(self, timeout: float | None = -1) -> Message | None:
+    def poll(  # type: ignore[override]  # other types of keys and values
+        self, timeout: float | None = -1
+    ) -> Message[K, V] | None:
         """Return the next message with its key and value deserialized, or None after the timeout.
 
         :param timeout: Seconds; a negative number or None waits forever.
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised.
-            ``kafka_message`` is the received message. The next call continues after it.
+        :raises KeyDeserializationError: The key's deserializer raised. ``kafka_message`` is the
+            received message. The next call continues after it.
+        :raises ValueDeserializationError: The same for the value.
         :raises ConsumeError: `Consumer.poll()` would return a Message with an error.
         """
         message = super().poll(timeout)
@@ -61,7 +65,11 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
             raise ConsumeError(error, kafka_message=message)
         return self._deserialized(message)
 
-    def __next__(self) -> Message:
+    if TYPE_CHECKING:
+
+        def __iter__(self) -> Iterator[Message[K, V]]: ...  # type: ignore[override]
+
+    def __next__(self) -> Message[K, V]:  # type: ignore[override]
         """Return the next message, deserialized."""
         return self._deserialized(super().__next__())
 
@@ -79,7 +87,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         finally:
             self._serdes.close()
 
-    def _deserialized(self, message: Message) -> Message:
+    def _deserialized(self, message: AnyMessage) -> Message[K, V]:
         read_key, read_value = self._serdes.key, self._serdes.value
         context = SerializationContext(message.topic() or "", _KEY, message.headers())
         key = value = None

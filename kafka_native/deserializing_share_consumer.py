@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kafka_native._native.message import Message
 from kafka_native.errors import KafkaError
 from kafka_native.serialization import MessageField, Serdes, SerializationContext
 from kafka_native.share_consumer import CLOSE_S, ShareConsumer
-from kafka_native.types import Messages
+from kafka_native.types import AnyMessage
+
+if TYPE_CHECKING:
+    from kafka_native.types import ConvertedMessages
 
 
 class DeserializingShareConsumer(ShareConsumer):
@@ -29,7 +31,7 @@ class DeserializingShareConsumer(ShareConsumer):
             self._serdes.close()
             raise
 
-    def poll(self, timeout: float = -1) -> Messages:
+    def poll(self, timeout: float = -1) -> ConvertedMessages[Any, Any]:
         """Acquire records as `ShareConsumer.poll()` does, with deserialized keys and values.
 
         If a deserializer raises, the returned message has its bytes and an `Message.error()` with
@@ -38,11 +40,15 @@ class DeserializingShareConsumer(ShareConsumer):
 
         :param timeout: Seconds; a negative number waits forever.
         """
-        messages = super().poll(timeout)
+        messages: Any = super().poll(timeout)
         for message in messages:
             if message.error() is None:
                 self._deserialize(message)
-        return messages
+        return messages  # type: ignore[no-any-return]
+
+    if TYPE_CHECKING:
+
+        def __next__(self) -> AnyMessage: ...
 
     def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `ShareConsumer.close()` does, then close deserializers that builders made."""
@@ -51,7 +57,7 @@ class DeserializingShareConsumer(ShareConsumer):
         finally:
             self._serdes.close()
 
-    def _deserialize(self, message: Message) -> None:
+    def _deserialize(self, message: AnyMessage) -> None:
         serdes = self._serdes
         context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
         key, value = message.key(), message.value()

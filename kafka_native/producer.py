@@ -9,13 +9,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kafka_native._native.arrow_producer import produce_rows
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
-from kafka_native._native.enums import PARTITIONER_STICKY, STATUS_FATAL, STATUS_TOO_LARGE
+from kafka_native._native.enums import (
+    PARTITIONER_STICKY,
+    STATUS_FATAL,
+    STATUS_NO_TRANSACTION,
+    STATUS_TOO_LARGE,
+)
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.client_core import (
@@ -24,12 +29,6 @@ from kafka_native.client_core import (
     existing,
     own_client,
     settings_of,
-)
-from kafka_native.codecs.encoded_rows import (
-    ColumnCodec,
-    Columns,
-    produce_encoded,
-    typed_columns,
 )
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
@@ -50,14 +49,22 @@ from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.producer_managers import managers_of
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
+    Data,
+    Headers,
+    OnDelivery,
     PreparedTxnState,
     TopicPartition,
     Uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 
@@ -71,9 +78,6 @@ PARTITIONER_HINT = (
 CHECK_INTERVAL_S = 0.1
 """The interval at which a commit that waits for messages checks whether it still has to wait."""
 NOT_CONFIGURED = "transactions need `transactional.id`"
-
-OnDelivery: TypeAlias = Callable[..., object]
-"""``f(error, message)``: None or a KafkaError, and the Message as it was delivered."""
 
 
 class Reader(Protocol):
@@ -180,13 +184,13 @@ class Producer(ProducerCore):
     def produce(
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Data | None = None,
+        key: Data | None = None,
         partition: int = -1,
         callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
         timestamp: int = 0,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> None:
         """Queues one message and returns at once.
 
@@ -229,10 +233,10 @@ class Producer(ProducerCore):
     def produce_many(  # type: ignore[empty-body]
         self,
         topic: str,
-        values: Sequence[Any],
-        keys: Sequence[Any] | None = None,
+        values: Sequence[Data | None],
+        keys: Sequence[Data | None] | None = None,
         partition: int | Sequence[int] = -1,
-        headers: Sequence[Any] | None = None,
+        headers: Sequence[Headers | None] | None = None,
         timestamps: int | Sequence[int] | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> int:
@@ -431,6 +435,9 @@ class Producer(ProducerCore):
         """The body of `produce_arrow()`. ``check_stop()`` raises an exception to end the call."""
         self._client.check_open(CLOSED_TEXT)
         produce = partial(self._produce_rows, self, topic, check_stop=check_stop)
+        # not at the top: most producers send no columns
+        from kafka_native.codecs.encoded_rows import produce_encoded, typed_columns
+
         typed = typed_columns(columns, typed_columns_of)
         if typed:
             return produce_encoded(produce, topic, data, columns, typed, options)
@@ -999,7 +1006,7 @@ class Producer(ProducerCore):
                 self._drain()
                 self._client.release()
 
-    def __enter__(self) -> Producer:
+    def __enter__(self) -> Self:
         """The producer itself."""
         return self
 
@@ -1059,15 +1066,18 @@ def share(producer: Producer) -> Shared:
     return found
 
 
-def adopt(producer: Producer, shared: Shared) -> None:
+def adopt(producer: Producer, shared: Shared, *, tolerant: bool = False) -> None:
     """Joins another producer's transaction, without ``init_transactions()``.
+
+    ``tolerant``: messages that the broker refuses because they are too large or invalid don't fail
+    the transaction. Their delivery reports have the error.
 
     This is not for applications. No two producers may write to the same partition. Exactly one
     producer ends the transaction, after all have delivered; the others only flush.
     KafkaException: the producer has a fatal error, or an unfinished call.
     """
     manager = producer._transactions()
-    error = producer._client.main.run(lambda: manager.adopt(shared))
+    error = producer._client.main.run(lambda: manager.adopt(shared, tolerant=tolerant))
     if error is not None:
         raise KafkaException(error)
 
@@ -1176,6 +1186,8 @@ def _exception_of(
         limit = client.config.integer("message.max.bytes")
         text = f"Broker: Message size too large: over message.max.bytes={limit}"
         hint = "raise message.max.bytes here and on the broker, or send less"
+    if status == STATUS_NO_TRANSACTION:
+        hint = "no transaction is open: init_transactions() once, then begin_transaction()"
     error = from_status(status, text)
     if where is not None:
         error = KafkaError(error.code(), f"{error.str()}: {where}")

@@ -30,7 +30,11 @@ __all__ = [
     "StringSerializer",
 ]
 
-HeadersType: TypeAlias = dict[str, str | bytes | None] | list[tuple[str, str | bytes | None]]
+HeadersType: TypeAlias = (
+    dict[str, str | bytes | None]
+    | list[tuple[str, str | bytes | None]]
+    | list[tuple[str, bytes | None]]
+)
 
 
 class MessageField(str, Enum):

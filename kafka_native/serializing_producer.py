@@ -70,16 +70,16 @@ class SerializingProducer(Producer, Generic[K, V]):
     ) -> None:
         """Serialize the key, then the value, and queue the message. See `Producer.produce()`.
 
-        :raises KeySerializationError, ValueSerializationError: A serializer raised. The message
-            isn't queued.
+        :raises KeySerializationError: The key's serializer raised. The message isn't queued.
+        :raises ValueSerializationError: The same for the value.
         """
         self._client.check_open(CLOSED_TEXT)
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         serdes = self._serdes
         context = SerializationContext(topic, MessageField.KEY, headers)
-        key_bytes: object = key
-        value_bytes: object = value
+        key_bytes: Any = key
+        value_bytes: Any = value
         if serdes.key is not None:
             try:
                 key_bytes = serdes.key(key, context)

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -61,7 +61,10 @@ from kafka_native.errors import (
 from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import AcknowledgeType, Messages, TopicPartition, Uuid
+from kafka_native.types import AcknowledgeType, AnyMessage, Messages, TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 CLOSED_TEXT = "Share consumer closed"
 CLOSE_S = 30.0
@@ -234,7 +237,7 @@ class ShareConsumer(ExclusiveClient):
 
     _kind = "Share consumer"
     _callback_kind = "acknowledgement commit callback"
-    _message_type: type[Message] = Message
+    _message_type: type[AnyMessage] = Message
     _acknowledge_types: frozenset[int] = frozenset(AcknowledgeType)
     _eager = False  # whether to connect without work, see `ClientCore`
     _host: ClientCore | None = None  # the shared client of which this is a role, in the constructor
@@ -583,7 +586,7 @@ class ShareConsumer(ExclusiveClient):
             raise KafkaException(engine.notices.popleft()[3])
         return ShareArrowBatch(columns, rows)
 
-    def __iter__(self) -> ShareConsumer:
+    def __iter__(self) -> Self:
         """The share consumer itself."""
         return self
 
@@ -616,7 +619,7 @@ class ShareConsumer(ExclusiveClient):
     # --- acknowledging ---
 
     def acknowledge(
-        self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
+        self, message: AnyMessage, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
     ) -> None:
         """Sets the outcome of a record, with ``share.acknowledgement.mode=explicit``.
 

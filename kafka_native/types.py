@@ -10,9 +10,9 @@ import base64
 import operator
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum
-from typing import Any, Final, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, SupportsIndex, TypeAlias, TypeVar, overload
 
 from ._native.enums import ISOLATION_READ_COMMITTED, ISOLATION_READ_UNCOMMITTED, OFFSET_UNKNOWN
 from ._native.message import Message
@@ -57,6 +57,22 @@ __all__ = [
     "murmur2",
     "version",
 ]
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+else:
+    Buffer = bytes | bytearray | memoryview
+
+Data: TypeAlias = str | Buffer
+"""What a producer sends as a key or a value: text, or the bytes of a buffer."""
+Headers: TypeAlias = Mapping[str, Data | None] | Sequence[tuple[str, Data | None]]
+"""The headers of a message for a producer."""
+AnyMessage: TypeAlias = Message[Any, Any]
+"""A Message whose key and value may be objects of a deserializer."""
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+OnDelivery: TypeAlias = Callable[[KafkaError | None, Message], object]
+"""A delivery report, ``f(error, message)``: None or a KafkaError, and the delivered Message."""
 
 OFFSET_BEGINNING: Final = -2
 """Start at the oldest record of the partition."""
@@ -793,6 +809,24 @@ class Messages:
 
     def __repr__(self) -> str:
         return f"Messages({self._records!r})"
+
+
+if TYPE_CHECKING:
+
+    class ConvertedMessages(Messages, Generic[_K, _V]):
+        """`Messages` of a client that converts keys and values. Only type checkers have it."""
+
+        def records(self) -> list[Message[_K, _V]]: ...  # type: ignore[override]
+
+        def __iter__(self) -> Iterator[Message[_K, _V]]: ...  # type: ignore[override]
+
+        @overload  # type: ignore[override]
+        def __getitem__(self, index: int) -> Message[_K, _V]: ...
+
+        @overload
+        def __getitem__(self, index: slice) -> ConvertedMessages[_K, _V]: ...
+
+        def __getitem__(self, index: Any) -> Any: ...
 
 
 class ThrottleEvent:

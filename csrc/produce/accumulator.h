@@ -57,6 +57,10 @@ struct kn_sequence {
      * broker that doesn't know the producer accepts any number, even that of a batch behind one
      * that it has just refused. */
     bool proved;
+    /* A tolerated batch leaves a gap, so the broker refuses the batches behind it. Once nothing is
+     * in flight, they get new numbers from `gap` on. None of them was written. */
+    bool has_gap;
+    int32_t gap;
     /* kn_batch.sequence_node, in sequence order: numbered batches without an outcome */
     struct kn_list unsettled;
 };
@@ -203,6 +207,9 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number);
 /* Control thread: sets the client's producer id and epoch for later batches. */
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id,
                           int16_t producer_epoch);
+/* Returns whether the transaction continues without a failed batch: the broker has refused it
+ * because of its records, and surely hasn't written it. Then its sequence numbers are free. */
+bool kn_accumulator_tolerates(const struct kn_producer *producer, const struct kn_batch *batch);
 /* Called when the broker refused the sequence number of a taken batch.
  * - RETRY: an earlier batch explains it, so the batch is sent again.
  * - RESTART: no older batch is outstanding, so the partition restarts its sequence numbers once the

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterator
-from typing import final
+from typing import Any, final
 
 from kafka_native._native.engine import Cursor, Engine
 from kafka_native._native.message import Message
@@ -12,7 +12,7 @@ class PositionTaker(Taker): ...
 class MessageTaker(Taker): ...
 
 class ConsumerCore:
-    _message_type: type[Message]
+    _message_type: type[Message[Any, Any]]
     def _open(
         self,
         engine: Engine,

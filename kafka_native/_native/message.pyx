@@ -207,8 +207,8 @@ cdef class Message:
 
     `Consumer.poll()` and `Consumer.consume()` return consumed Messages. Delivery callbacks get
     produced ones. Methods return all fields, as in confluent_kafka. `key()` and `value()` make a
-    new ``bytes`` object at each call, so keep the result instead of calling twice. A Message is true
-    even if its value has no bytes.
+    new ``bytes`` object at each call, so keep the result instead of calling twice. A Message is
+    true even if its value has no bytes.
 
     A Message keeps the response in which it arrived in memory. When the Messages that you keep hold
     more memory than ``message.pinned.max.kbytes`` (64 MiB), they are copied out of their responses.

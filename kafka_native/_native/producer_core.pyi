@@ -9,7 +9,7 @@ from kafka_native._native.message import Message
 class Columns: ...
 
 class ProducerCore(DeliveryCore):
-    _message_type: type[Message]
+    _message_type: type[Message[Any, Any]]
     _like_confluent: bool
     def _open(
         self,

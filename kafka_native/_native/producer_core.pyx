@@ -21,6 +21,8 @@ from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, realloc
 
+from collections.abc import Mapping
+
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, Topic
 from kafka_native._native.message cimport Message
@@ -741,7 +743,9 @@ cdef class ProducerCore(DeliveryCore):
         cdef Piece name, data
         items = headers.items() if isinstance(headers, dict) else headers
         if not isinstance(headers, (list, dict) if self._confluent else (list, tuple, dict)):
-            raise TypeError(f"headers must be a list of (str, bytes) pairs or a dict, not {type(headers).__name__}")
+            if self._confluent or not isinstance(headers, Mapping):
+                raise TypeError(f"headers must be a list of (str, bytes) pairs or a dict, not {type(headers).__name__}")
+            items = headers.items()
         for item in items:
             if not isinstance(item, tuple if self._confluent else (tuple, list)) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")

@@ -85,7 +85,12 @@ RecordLike = (
     | tuple[int, bytes | None, bytes | None, Sequence[tuple[str | bytes, bytes | None]] | None]
 )
 
-def features() -> dict[str, str]: ...
+def features() -> dict[str, str]:
+    """Return the libraries of the checksum and of each codec in this process.
+
+    It is a dict of names to libraries, with "" for a missing one.
+    """
+
 def live_buffers() -> int: ...
 def compress(
     codec: str, data: Buffer, *, level: int = -1, python_codecs: bool = False

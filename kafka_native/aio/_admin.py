@@ -14,7 +14,7 @@ from asyncio import Future
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future as ThreadFuture
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, overload
 
 from kafka_native.admin import (
     AdminClient,
@@ -33,6 +33,9 @@ from kafka_native.errors import KafkaError
 from kafka_native.pending_call import PendingCall
 from kafka_native.shared_client import Client
 from kafka_native.types import ConsumerGroupState, ConsumerGroupType, TopicCollection
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -185,7 +188,7 @@ class AIOAdminClient(Callbacks):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def __aenter__(self) -> AIOAdminClient:
+    async def __aenter__(self) -> Self:
         """The client itself."""
         self._core._check_open()
         self._attach()
@@ -213,97 +216,158 @@ class AIOAdminClient(Callbacks):
     # --- topics, their partitions and the records in them ---
 
     create_topics = in_loop(AdminClient.create_topics)
+    """Creates topics."""
     delete_topics = in_loop(AdminClient.delete_topics)
+    """Deletes topics with all their records."""
     create_partitions = in_loop(AdminClient.create_partitions)
+    """Adds partitions to topics."""
     describe_topics = in_loop(AdminClient.describe_topics)
+    """Describes topics."""
     list_offsets = in_loop(AdminClient.list_offsets)
+    """Finds offsets: the first, the last, or by time."""
     delete_records = in_loop(AdminClient.delete_records)
+    """Deletes the records before an offset."""
     elect_leaders = in_loop(AdminClient.elect_leaders)
+    """Elects new leaders of partitions (KIP-460)."""
 
     # --- partitions' replicas: their brokers and log directories ---
 
     alter_partition_reassignments = in_loop(AdminClient.alter_partition_reassignments)
+    """Moves partitions to other brokers, or cancels moves (KIP-455)."""
     list_partition_reassignments = in_loop(AdminClient.list_partition_reassignments)
+    """Lists the partitions that are moving to other brokers (KIP-455)."""
     describe_log_dirs = in_loop(AdminClient.describe_log_dirs)
+    """Describes brokers' log directories: their replicas and sizes (KIP-113)."""
     describe_replica_log_dirs = in_loop(AdminClient.describe_replica_log_dirs)
+    """Describes the current and future log directories of replicas (KIP-113)."""
     alter_replica_log_dirs = in_loop(AdminClient.alter_replica_log_dirs)
+    """Moves replicas to other log directories of their brokers (KIP-113)."""
 
     # --- the cluster and its settings ---
 
     list_topics = awaited(AdminClient.list_topics, ClientCore.begin_list_topics)
+    """Asks a broker for the cluster's brokers, topics and partitions. Waits for the result."""
     cluster_id = awaited(AdminClient.cluster_id, ClientCore.begin_cluster_id)
+    """Asks a broker for the cluster's id (KIP-78); None: it is older than 0.10.1."""
     client_instance_id = awaited(
         AdminClient.client_instance_id, ClientCore.begin_client_instance_id
     )
+    """Returns the id for client metrics, although this client pushes none."""
     describe_cluster = in_loop(AdminClient.describe_cluster)
+    """Describes the cluster: its id, its brokers, and the broker that gets changes."""
     describe_configs = in_loop(AdminClient.describe_configs)
+    """Describes the settings of resources: topics, brokers, groups, log levels, client metrics."""
     alter_configs = in_loop(AdminClient.alter_configs)
+    """Replaces all settings of resources: settings that aren't given return to their default."""
     incremental_alter_configs = in_loop(AdminClient.incremental_alter_configs)
+    """Changes some settings of resources and keeps the others (KIP-339)."""
     list_config_resources = in_loop(AdminClient.list_config_resources)
+    """Lists the resources that have settings (KIP-1142)."""
 
     # --- the controllers' data: features, voters, registered brokers ---
 
     describe_features = in_loop(AdminClient.describe_features)
+    """Describes the features that the cluster uses, and those that a broker supports (KIP-584)."""
     update_features = in_loop(AdminClient.update_features)
+    """Changes the levels of features in the whole cluster (KIP-584)."""
     describe_metadata_quorum = in_loop(AdminClient.describe_metadata_quorum)
+    """Describes the voters and observers of the cluster's metadata (KIP-595)."""
     add_raft_voter = in_loop(AdminClient.add_raft_voter)
+    """Makes a controller that follows the metadata a voter (KIP-853)."""
     remove_raft_voter = in_loop(AdminClient.remove_raft_voter)
+    """Removes a controller from the voters (KIP-853)."""
     unregister_broker = in_loop(AdminClient.unregister_broker)
+    """Removes a broker that won't return from the cluster (KIP-500)."""
     unregister_controller = in_loop(AdminClient.unregister_controller)
+    """Removes a controller that won't return from the cluster (KIP-1312)."""
 
     # --- groups and their offsets ---
 
     list_consumer_groups = in_loop(AdminClient.list_consumer_groups)
+    """Lists the consumer groups of all brokers; with ``types``, also share and streams groups."""
     describe_consumer_groups = in_loop(AdminClient.describe_consumer_groups)
+    """Describes consumer groups, of either protocol, with their members."""
     delete_consumer_groups = in_loop(AdminClient.delete_consumer_groups)
+    """Deletes groups without members, of any type, with their committed offsets."""
     list_consumer_group_offsets = in_loop(AdminClient.list_consumer_group_offsets)
+    """Returns the committed offsets of groups."""
     alter_consumer_group_offsets = in_loop(AdminClient.alter_consumer_group_offsets)
+    """Commits offsets for a group that has no members."""
     delete_consumer_group_offsets = in_loop(AdminClient.delete_consumer_group_offsets)
+    """Deletes a group's committed offsets (KIP-496)."""
     describe_share_groups = in_loop(AdminClient.describe_share_groups)
+    """Describes share groups (KIP-932) with their members."""
     list_share_group_offsets = in_loop(AdminClient.list_share_group_offsets)
+    """Returns the progress of share groups (KIP-932), and their lag (KIP-1226)."""
     alter_share_group_offsets = in_loop(AdminClient.alter_share_group_offsets)
+    """Changes the start offsets of a share group without members (KIP-932)."""
     delete_share_group_offsets = in_loop(AdminClient.delete_share_group_offsets)
+    """Deletes the offsets of topics in a share group without members (KIP-932)."""
     describe_streams_groups = in_loop(AdminClient.describe_streams_groups)
+    """Describes groups of Kafka Streams (KIP-1071) with their members and their topology."""
     delete_share_groups = in_loop(AdminClient.delete_share_groups)
+    """Deletes groups without members, of any type, with their committed offsets."""
     delete_streams_groups = in_loop(AdminClient.delete_streams_groups)
+    """Deletes groups without members, of any type, with their committed offsets."""
     list_streams_group_offsets = in_loop(AdminClient.list_streams_group_offsets)
+    """Returns the committed offsets of groups."""
     alter_streams_group_offsets = in_loop(AdminClient.alter_streams_group_offsets)
+    """Commits offsets for a group that has no members."""
     delete_streams_group_offsets = in_loop(AdminClient.delete_streams_group_offsets)
+    """Deletes a group's committed offsets (KIP-496)."""
 
     # --- permissions and users ---
 
     create_acls = in_loop(AdminClient.create_acls)
+    """Creates permissions (KIP-140)."""
     describe_acls = in_loop(AdminClient.describe_acls)
+    """Describes the permissions that match a filter (KIP-357)."""
     delete_acls = in_loop(AdminClient.delete_acls)
+    """Deletes the permissions that match filters."""
     alter_user_scram_credentials = in_loop(AdminClient.alter_user_scram_credentials)
+    """Creates, changes and deletes users' SCRAM credentials (KIP-554)."""
 
     # --- delegation tokens ---
 
     create_delegation_token = in_loop(AdminClient.create_delegation_token)
+    """Creates a delegation token (KIP-48)."""
     renew_delegation_token = in_loop(AdminClient.renew_delegation_token)
+    """Extends the life of a token (KIP-48)."""
     expire_delegation_token = in_loop(AdminClient.expire_delegation_token)
+    """Ends a token (KIP-48)."""
     describe_delegation_token = in_loop(AdminClient.describe_delegation_token)
+    """Describes the tokens that this client may see (KIP-48)."""
 
     # --- transactions and the producers of partitions ---
 
     list_transactions = in_loop(AdminClient.list_transactions)
+    """Lists the transactional ids of all brokers (KIP-664)."""
     describe_transactions = in_loop(AdminClient.describe_transactions)
+    """Describes transactional ids and their transactions (KIP-664)."""
     describe_producers = in_loop(AdminClient.describe_producers)
+    """Describes the producers with an id of partitions, and their open transactions (KIP-664)."""
     abort_transaction = in_loop(AdminClient.abort_transaction)
+    """Aborts a transaction in one partition, without its coordinator (KIP-664)."""
     find_hanging_transactions = in_loop(AdminClient.find_hanging_transactions)
+    """Finds hanging transactions: open in a partition, but no coordinator will end them."""
     fence_producers = in_loop(AdminClient.fence_producers)
+    """Fences the producers of transactional ids; aborts their open transactions (KIP-360)."""
 
     # --- client quotas ---
 
     describe_client_quotas = in_loop(AdminClient.describe_client_quotas)
+    """Describes the quotas of users, clients and addresses (KIP-546)."""
     alter_client_quotas = in_loop(AdminClient.alter_client_quotas)
+    """Sets and removes quotas of users, clients and addresses (KIP-546)."""
 
     # --- other calls ---
 
     brokers_add = awaited(
         AdminClient.brokers_add, lambda client, brokers: client.begin_brokers_add(brokers)
     )
+    """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
     metrics = awaited(AdminClient.metrics, lambda client: client.begin_metrics(CLOSED_TEXT))
+    """Returns this client's statistics; see `Producer.metrics`."""
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `AdminClient.set_sasl_credentials`."""

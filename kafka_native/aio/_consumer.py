@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -45,11 +45,15 @@ from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
+    AnyMessage,
     ClusterMetadata,
     ConsumerGroupMetadata,
     TopicPartition,
     Uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
@@ -422,7 +426,7 @@ class AIOConsumer:
                 source.hold(-in_hand)
                 source.turns.begin()
 
-    def __aiter__(self) -> AIOConsumer:
+    def __aiter__(self) -> Self:
         """The consumer itself."""
         return self
 
@@ -769,9 +773,39 @@ class AIOConsumer:
 
     # --- offsets ---
 
+    @overload
+    async def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: Literal[True] = ...
+    ) -> None: ...
+
+    @overload
+    async def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: Literal[True] = ...
+    ) -> None: ...
+
+    @overload
+    async def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: Literal[False]
+    ) -> list[TopicPartition]: ...
+
+    @overload
+    async def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: Literal[False]
+    ) -> list[TopicPartition]: ...
+
+    @overload
+    async def commit(
+        self, message: AnyMessage | None = ..., *, asynchronous: bool
+    ) -> list[TopicPartition] | None: ...
+
+    @overload
+    async def commit(
+        self, *, offsets: list[TopicPartition] | None = ..., asynchronous: bool
+    ) -> list[TopicPartition] | None: ...
+
     async def commit(
         self,
-        message: Message | None = None,
+        message: AnyMessage | None = None,
         offsets: list[TopicPartition] | None = None,
         asynchronous: bool = True,
     ) -> list[TopicPartition] | None:
@@ -790,7 +824,7 @@ class AIOConsumer:
         return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
 
     async def store_offsets(
-        self, message: Message | None = None, offsets: list[TopicPartition] | None = None
+        self, message: AnyMessage | None = None, offsets: list[TopicPartition] | None = None
     ) -> None:
         """Stores offsets for the next commit; see `Consumer.store_offsets`."""
         await wait_for(self._core._begin_store_offsets(message, offsets))
@@ -872,7 +906,7 @@ class AIOConsumer:
                 self._fetched.end()
                 self._kicks.end()
 
-    async def __aenter__(self) -> AIOConsumer:
+    async def __aenter__(self) -> Self:
         """The consumer itself."""
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_native._native.coroutines import Delivery
 from kafka_native._native.message import Message
@@ -30,7 +30,10 @@ from kafka_native.serialization import (
     SerializationContext,
     methods_of,
 )
-from kafka_native.types import Messages
+from kafka_native.types import AnyMessage, Messages
+
+if TYPE_CHECKING:
+    from kafka_native.types import ConvertedMessages
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -151,8 +154,8 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
     ) -> Delivery:
         """Serialize the key, then the value, and queue the message. See `AIOProducer.produce()`.
 
-        :raises KeySerializationError, ValueSerializationError: A serializer raised. The message
-            isn't queued.
+        :raises KeySerializationError: The key's serializer raised. The message isn't queued.
+        :raises ValueSerializationError: The same for the value.
         """
         if self._closing is not None:
             raise RuntimeError(CLOSED_TEXT)
@@ -161,8 +164,8 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
         serdes = self._serdes
         context = SerializationContext(topic, MessageField.KEY, headers)
-        key_bytes: object = key
-        value_bytes: object = value
+        key_bytes: Any = key
+        value_bytes: Any = value
         if serdes.key is not None:
             try:
                 key_bytes = await _awaited(serdes.key(key, context))
@@ -216,12 +219,15 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             await serdes.close()
             raise
 
-    async def poll(self, timeout: float | None = -1) -> Message | None:
+    async def poll(  # type: ignore[override]  # other types of keys and values
+        self, timeout: float | None = -1
+    ) -> Message[K, V] | None:
         """Return the next message with its key and value deserialized, or None after the timeout.
 
         :param timeout: Seconds; a negative number or None waits forever.
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised.
-            ``kafka_message`` is the received message. The next call continues after it.
+        :raises KeyDeserializationError: The key's deserializer raised. ``kafka_message`` is the
+            received message. The next call continues after it.
+        :raises ValueDeserializationError: The same for the value.
         :raises ConsumeError: `AIOConsumer.poll()` would return a Message with an error.
         """
         message = await super().poll(timeout)
@@ -232,21 +238,22 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             raise ConsumeError(error, kafka_message=message)
         return await self._deserialized(message)
 
-    async def consume(
+    async def consume(  # type: ignore[override]
         self, num_messages: int | None = 1, timeout: float | None = -1
-    ) -> list[Message]:
+    ) -> list[Message[K, V]]:
         """Return several messages, deserialized; those with an `Message.error()` as they are.
 
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised. The
-            other messages of the call are lost.
+        :raises KeyDeserializationError: The key's deserializer raised. The other messages of the
+            call are lost.
+        :raises ValueDeserializationError: The same for the value.
         """
-        messages = await super().consume(num_messages, timeout)
+        messages: list[AnyMessage] = list(await super().consume(num_messages, timeout))
         return [
             message if message.error() is not None else await self._deserialized(message)
             for message in messages
         ]
 
-    async def __anext__(self) -> Message:
+    async def __anext__(self) -> Message[K, V]:  # type: ignore[override]
         """Wait for the next message, and return it deserialized."""
         return await self._deserialized(await super().__anext__())
 
@@ -256,7 +263,7 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             await super().close(timeout=timeout)
         await self._serdes.close()
 
-    async def _deserialized(self, message: Message) -> Message:
+    async def _deserialized(self, message: AnyMessage) -> Message[K, V]:
         serdes = self._serdes
         context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
         key, value = message.key(), message.value()
@@ -307,7 +314,7 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
             await serdes.close()
             raise
 
-    async def poll(self, timeout: float = -1) -> Messages:
+    async def poll(self, timeout: float = -1) -> ConvertedMessages[K, V]:
         """Acquire records as `AIOShareConsumer.poll()` does, with deserialized keys and values.
 
         If a deserializer raises, the returned message has its bytes and an `Message.error()` with
@@ -323,14 +330,14 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
         try:
             if self._unconverted is None:
                 self._unconverted, self._converted = await super().poll(timeout), 0
-            messages = self._unconverted
+            messages: Any = self._unconverted
             while self._converted < len(messages):
                 message = messages[self._converted]
                 if message.error() is None:
                     await self._deserialize(message)
                 self._converted += 1
             self._unconverted = None
-            return messages
+            return messages  # type: ignore[no-any-return]
         finally:
             self._is_converting = False
 
@@ -341,7 +348,7 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
         finally:
             await self._serdes.close()
 
-    async def _deserialize(self, message: Message) -> None:
+    async def _deserialize(self, message: AnyMessage) -> None:
         serdes = self._serdes
         context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
         key, value = message.key(), message.value()

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
@@ -35,12 +35,16 @@ from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
+    Data,
+    Headers,
+    OnDelivery,
     PreparedTxnState,
     TopicPartition,
     Uuid,
 )
 
-OnDelivery = Callable[[KafkaError | None, Message], object]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class AIOProducer(Callbacks, AIOProducerCore):
@@ -116,13 +120,13 @@ class AIOProducer(Callbacks, AIOProducerCore):
     def produce(  # type: ignore[empty-body]
         self,
         topic: str,
-        value: Any = None,
-        key: Any = None,
+        value: Data | None = None,
+        key: Data | None = None,
         partition: int = -1,
         callback: OnDelivery | None = None,
         on_delivery: OnDelivery | None = None,
         timestamp: int = 0,
-        headers: Any = None,
+        headers: Headers | None = None,
     ) -> Coroutine[Any, Any, Delivery]:
         """Queues one message. Await the call: a full queue is waited for.
 
@@ -529,7 +533,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         if self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def __aenter__(self) -> AIOProducer:
+    async def __aenter__(self) -> Self:
         """The producer itself."""
         return self
 

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.arrow_consumer import MissingSchema
 from kafka_native._native.message import Message
@@ -26,7 +26,10 @@ from kafka_native.errors import (
 )
 from kafka_native.share_consumer import CLOSE_S, CLOSED_TEXT, ShareConsumer, Taken, timeout_s_of
 from kafka_native.statistics import ClientMetrics
-from kafka_native.types import AcknowledgeType, Messages, TopicPartition, Uuid
+from kafka_native.types import AcknowledgeType, AnyMessage, Messages, TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 CommitCallback = Callable[
     [dict[TopicPartition, set[int]], KafkaException | None], Awaitable[object] | object
@@ -215,7 +218,7 @@ class AIOShareConsumer:
         self._core._inbox.fetched.clear()
         self._engine.notices.clear()
 
-    def __aiter__(self) -> AIOShareConsumer:
+    def __aiter__(self) -> Self:
         """The share consumer itself."""
         return self
 
@@ -249,7 +252,7 @@ class AIOShareConsumer:
     # --- acknowledging ---
 
     def acknowledge(
-        self, message: Message, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
+        self, message: AnyMessage, ack_type: AcknowledgeType = AcknowledgeType.ACCEPT
     ) -> None:
         """Sets the outcome of a record, without waiting; see `ShareConsumer.acknowledge`."""
         self._check()
@@ -447,7 +450,7 @@ class AIOShareConsumer:
             in_time = await self._kicks.wait(deadline)
         core._end_leave(leaving, raised, in_time=leaving.is_over(), timeout=timeout)
 
-    async def __aenter__(self) -> AIOShareConsumer:
+    async def __aenter__(self) -> Self:
         """The share consumer itself."""
         return self
 

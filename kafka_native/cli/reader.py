@@ -260,8 +260,8 @@ class Reader:
 
     def _note_error(self, message: Message) -> KafkaException | None:
         """Note the end of a partition, and return None. Return any other error."""
-        error: KafkaError = message.error()
-        if error.code() != KafkaError._PARTITION_EOF:
+        error = message.error()
+        if error is not None and error.code() != KafkaError._PARTITION_EOF:
             return KafkaException(error)
         self.note_end(_key(message), message.offset() or 0)
         return None

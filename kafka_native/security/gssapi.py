@@ -18,6 +18,11 @@ from typing import Any
 from kafka_native.security.mechanisms import Exchange, Mechanism, SaslError, shown
 
 MISSING = "GSSAPI needs the package gssapi: pip install 'kafka-native[gssapi]'"
+UNCHOSEN = (
+    "GSSAPI is only the default of sasl.mechanisms: for a user and a password set it to "
+    "SCRAM-SHA-512, SCRAM-SHA-256 or PLAIN, for tokens to OAUTHBEARER"
+)
+"""Advice for a configuration without ``sasl.mechanisms``."""
 NO_LAYER = 1
 COMMAND_S = 60.0
 WORD_MIN = 4

@@ -12,7 +12,7 @@ from kafka_native.config import Config
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.security.aws_msk_iam import AwsMskIam, chain
 from kafka_native.security.cloud_tokens import aws_iam, aws_remarks, azure_imds, azure_url
-from kafka_native.security.gssapi import Gssapi, expanded, words_of
+from kafka_native.security.gssapi import UNCHOSEN, Gssapi, expanded, words_of
 from kafka_native.security.mechanisms import Credentials, Mechanism, SaslError
 from kafka_native.security.oauthbearer import OAuthBearer, callback_source, parsed_extensions
 from kafka_native.security.oidc import (
@@ -46,7 +46,7 @@ def mechanism_of(config: Config) -> Mechanism:
     try:
         return make(config)
     except SaslError as error:
-        _fail(config, str(error))
+        _fail(config, str(error), None if config.is_set("sasl.mechanisms") else UNCHOSEN)
 
 
 def _fail(config: Config, text: str, hint: str | None = None) -> NoReturn:

@@ -29,6 +29,7 @@ from kafka_native.spark.worker_cache import WorkerCache
 from kafka_native.spark.written_types import avro_type, written_type
 
 __all__ = [
+    "OTHERS",
     "Encoding",
     "Encodings",
     "PinnedCodec",
@@ -38,6 +39,8 @@ __all__ = [
     "record_columns",
 ]
 
+OTHERS: Final = ("key", "topic", "partition", "headers")
+"""Columns that aren't part of an encoded value."""
 _CODECS_MAX: Final = 16
 
 
@@ -220,6 +223,16 @@ class PinnedCodec:
         :raises ValueError: A number is out of range.
         """
         return conform(array, written_type(self._format, array.type, self._avro))
+
+    def encoded(self, topic: str | None, field: str, array: pa.Array) -> pa.Array:
+        """Encode a column: a binary column with a row for each row.
+
+        :raises EncodeError: A value doesn't fit the schema.
+        :raises ValueError: A number is out of range.
+        """
+        column = self.column(array)
+        encoder = self.encoder(topic, field, _description(column))
+        return pa.chunked_array(encoder.encode(column)).combine_chunks()
 
 
 _codecs: Final = WorkerCache[Encodings, Mapping[str, PinnedCodec]](_CODECS_MAX)

@@ -7,6 +7,7 @@ import pickle
 import time
 import weakref
 from functools import partial
+from types import MappingProxyType
 
 import pytest
 
@@ -90,6 +91,13 @@ def test_report_has_the_place_of_the_message(client: Client):
         message.headers(),
     )
     assert "offset=0" in repr(message)
+
+
+def test_headers_may_be_any_mapping(client: Client, topic: str):
+    reports = []
+    with client.producer(on_delivery=lambda error, message: reports.append(message)) as producer:
+        producer.produce(topic, b"x", headers=MappingProxyType({"a": b"1", "b": None}))
+    assert [message.headers() for message in reports] == [[("a", b"1"), ("b", None)]]
 
 
 def test_callback_of_a_message_replaces_the_callback_of_the_client(client: Client, topic: str):

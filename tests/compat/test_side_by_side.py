@@ -561,8 +561,8 @@ def test_values_of_properties_are_refused_in_the_same_words() -> None:
         text='No such configuration property: "foo.bar"',
     )
     assert_same(
-        lambda lib: lib.Producer({**NOWHERE, "linger.ms": "abc"}),
-        text="Invalid value for configuration property",
+        lambda lib: lib.Producer({**NOWHERE, "batch.num.messages": ""}),
+        text='property "batch.num.messages" cannot be set to empty value',
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_native.control.positions import OffsetPosition
+from kafka_native.control.producer import transactions
 from kafka_native.control.producer.transactions import OUTSTANDING, State, Transactions
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
@@ -122,6 +123,9 @@ class World:
     def handle_events(self) -> None:
         while self.pending_events:
             self.pending_events.pop()()
+
+    def transaction_tolerate(self, tolerant: bool) -> None:
+        self.tolerant = tolerant
 
     def transaction_close(self) -> None:
         self.log.append("shut")
@@ -265,14 +269,25 @@ def test_calls_in_the_wrong_state_are_errors(world: World) -> None:
     manager = world.manager
     assert manager.begin() == KafkaError._STATE
     for call in (manager.commit, manager.abort):
-        assert world.only(call) == KafkaError._STATE
+        error = world.only(call)
+        assert error == KafkaError._STATE
+        assert error.str().endswith("in state Init: call init_transactions() first")
     world.ready()
     error = world.only(manager.commit)
     assert error == KafkaError._STATE
-    assert "commit_transaction() can't be called in state Ready" in error.str()
+    assert error.str() == (
+        "commit_transaction() can't be called in state Ready: call begin_transaction() first"
+    )
     assert world.only(manager.send_offsets, OFFSETS, MEMBER) == KafkaError._STATE
     world.begun()
-    assert manager.begin() == KafkaError._STATE
+    error = manager.begin()
+    assert error is not None
+    assert error == KafkaError._STATE
+    assert "commit_transaction() or abort_transaction() first" in error.str()
+
+
+def test_every_state_has_an_advice() -> None:
+    assert set(transactions._ADVICE) == set(State)
 
 
 def test_an_empty_transaction_needs_no_request(world: World) -> None:

@@ -333,6 +333,12 @@ OUTPUT = {
         "replayed: 1, left: 0",
         "rows: 101",
     ],
+    "spark_sink_dead_letters.py": [
+        "written: 98\n",
+        "dead letter, field None: a row is larger than kafka.max.request.size=1000",
+        "dead letter, field sensor: the schema doesn't allow null here",
+        "replayed: 1, left: 1, written: 100",
+    ],
     "spark_tables.py": [
         "DeltaTarget: 100 records, next offset 100",
         "IcebergTarget: 20 records, next offset 120",

@@ -173,5 +173,9 @@ def test_a_layer_that_kafka_does_not_have_is_refused(offer: bytes) -> None:
 
 def test_a_missing_package_is_one_line_with_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gssapi", None)
-    with pytest.raises(KafkaException, match=r"pip install 'kafka-native\[gssapi\]'"):
+    with pytest.raises(KafkaException, match=r"pip install 'kafka-native\[gssapi\]'") as raised:
         mechanism()
+    assert raised.value.hint is None
+    unchosen = {name: value for name, value in CONF.items() if name != "sasl.mechanism"}
+    with pytest.raises(KafkaException, match=r"only the default of sasl\.mechanisms: .*PLAIN"):
+        mechanism_of(parse(unchosen, "producer"))

@@ -328,7 +328,7 @@ def test_settings_without_exactly_once_are_refused() -> None:
     with pytest.raises(OptionError, match=r"enable.idempotence"):
         stream_writer({**options, "kafka.acks": "1"}, SCHEMA, False)
     limits = {"kafka.transaction.timeout.ms": "1000", "kafka.delivery.timeout.ms": "2000"}
-    with pytest.raises(OptionError, match=r"message.timeout.ms"):
+    with pytest.raises(OptionError, match=r"delivery.timeout.ms"):
         stream_writer({**options, **limits}, SCHEMA, False)
 
 

@@ -26,7 +26,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafka_native.cleaning import NAME_MAX, clean
 from kafka_native.control.errors import (
@@ -117,6 +117,12 @@ class Writer(Protocol):
     def outstanding(self) -> int:
         """The number of messages without an outcome, or whose report wasn't served."""
 
+    def transaction_tolerate(self, tolerant: bool) -> None:
+        """Whether transactions continue without the messages that the broker refuses as such.
+
+        They are too large or invalid. Their delivery reports have the error.
+        """
+
     def transaction_close(self) -> None:
         """Accepts no more messages. Accepted ones are still sent."""
 
@@ -136,6 +142,21 @@ class State(Enum):
     ABORTABLE = "AbortableError"
     ABORTING = "AbortingTransaction"
     FATAL = "FatalError"
+
+
+_ADVICE: Final = {
+    State.INIT: "call init_transactions() first",
+    State.WAIT_PID: "call init_transactions() again, to wait for its end",
+    State.READY: "call begin_transaction() first",
+    State.IN_TRANSACTION: "call commit_transaction() or abort_transaction() first",
+    State.PREPARED: "end the prepared transaction first, with complete_transaction(), "
+    "commit_transaction() or abort_transaction()",
+    State.COMMITTING: "call commit_transaction() again, to wait for its end",
+    State.ABORTABLE: "call abort_transaction() first",
+    State.ABORTING: "call abort_transaction() again, to wait for its end",
+    State.FATAL: "close the producer and make another one",
+}
+"""The next step of an application whose call doesn't fit the state."""
 
 
 class Kind(Enum):
@@ -272,7 +293,12 @@ class Transactions:
     def init(self, done: Done, deadline: float, *, keep_prepared: bool = False) -> None:
         """Gets the producer id, and ends (or keeps) the open transaction of an older instance."""
         if self.state in (State.READY, State.PREPARED) and self._operation is None:
-            done(_error(KafkaError._STATE, "transactions are initialized already"))
+            done(
+                _error(
+                    KafkaError._STATE,
+                    "transactions are initialized already: call begin_transaction()",
+                )
+            )
             return
         if keep_prepared and not self._two_phase:
             done(_error(KafkaError._INVALID_ARG, f"keep_prepared_txn needs `{TWO_PHASE}`"))
@@ -311,15 +337,17 @@ class Transactions:
             return self._out_of_order("share")
         return Shared(self.producer_id, self.epoch, self._spoken())
 
-    def adopt(self, shared: Shared) -> KafkaError | None:
+    def adopt(self, shared: Shared, *, tolerant: bool = False) -> KafkaError | None:
         """Joins a transaction that other producers write to. Leaves the previous one.
 
+        ``tolerant``: the transaction continues without the messages that the broker refuses.
         This producer assumes that the transaction is open, so ending it always sends a request. No
         message of the previous one is outstanding.
         """
         if self.state is State.FATAL or self._operation is not None:
             return self._out_of_order("adopt")
         self._shut()
+        self._writer.transaction_tolerate(tolerant)
         self._adopted = shared
         self._held_until = 0.0
         self._reset = False
@@ -505,7 +533,8 @@ class Transactions:
             return self.error
         if self.state is State.ABORTABLE and self.error is not None:
             return KafkaError(self.error.code(), self.error.str(), txn_requires_abort=True)
-        return _error(KafkaError._STATE, f"{call}() can't be called in state {self.state.value}")
+        text = f"{call}() can't be called in state {self.state.value}: {_ADVICE[self.state]}"
+        return _error(KafkaError._STATE, text)
 
     def _finish(self, outcome: KafkaError | None, state: State | None = None) -> None:
         operation = self._operation

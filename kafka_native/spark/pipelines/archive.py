@@ -39,6 +39,7 @@ from kafka_native.spark.pipelines.typed_archive import (
     keep_schemas,
     open_targets,
     planned_options,
+    remove_stale_letters,
     task_options,
 )
 from kafka_native.spark.range_reader import read_range
@@ -387,7 +388,8 @@ class _Run:
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
         query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
-        if not self.result.query:
+        is_first = not self.result.query
+        if is_first:
             self.result.query = query
             self._target.sweep(query)  # removes attempts of a killed run
             keep_schemas(self._options)
@@ -396,6 +398,8 @@ class _Run:
             # Spark stopped after we had published the batch, and before it recorded that.
             self.result.repeated += 1
             return
+        if is_first:  # only the first batch may be a repetition with other ranges
+            remove_stale_letters(self._options, frame)
         task = ArchiveTask(
             self._target,
             self._options,

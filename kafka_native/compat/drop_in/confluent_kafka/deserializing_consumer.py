@@ -26,7 +26,7 @@ V = TypeVar("V")
 __all__ = ["DeserializingConsumer"]
 
 
-class DeserializingConsumer(
+class DeserializingConsumer(  # type: ignore[misc]  # other types of keys and values
     Deserializers, native.DeserializingConsumer[K, V], _ConsumerImpl, Generic[K, V]
 ):
     """A `kafka_native.DeserializingConsumer` that behaves like confluent_kafka's."""
