@@ -286,6 +286,8 @@ class Planner:
             return []
         if self._planned is not None and self._planned[:2] == (start, end):
             return self._planned[2]
+        if self._known_s is None:  # a batch that runs again after a restart: the ids aren't known
+            self._partitions()
         starts = start
         if not self._settled and start == self._initial:
             # The query's first micro-batch runs again after a crash. The checkpoint doesn't have

@@ -366,6 +366,10 @@ OUTPUT = {
         "SASL authentication of user 'alice' with SCRAM-SHA-512 failed",
         "the password is in the error: False",
     ],
+    "spark_connect.py": [
+        "read: 1000 of key 3: 100",
+        "copied: 1000 rows in micro-batch 0",
+    ],
     "spark_exactly_once.py": [
         "first run: 100 rows",
         "the same batch again: 100 rows",
@@ -408,6 +412,11 @@ def test_example_runs(name: str, bootstrap: str) -> None:
 def test_example_runs_on_spark(name: str, bootstrap: str) -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
+    if name == "spark_connect.py":
+        from tests.spark.support import connect_missing  # it imports PySpark
+
+        if why := connect_missing():
+            pytest.skip(f"no Spark Connect: {why}")
     run(name, bootstrap)
 
 
@@ -428,6 +437,8 @@ def run(name: str, bootstrap: str) -> None:
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": spark_python(),
     }
+    if name == "spark_connect.py":
+        environment["SPARK_TESTING"] = "1"  # PySpark's own: the server takes any free port
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
     done = subprocess.run(

@@ -25,7 +25,8 @@ RUNS_AFTER_A_KILL = 1 if HAS_LIMITS else 2
 """So many runs with AvailableNow reach the end: with PySpark 4.0 and 4.1, one only repeats a batch."""
 
 needs_limits = pytest.mark.skipif(
-    not HAS_LIMITS, reason="with PySpark 4.0 and 4.1, AvailableNow is one micro-batch"
+    not HAS_LIMITS,
+    reason="with PySpark 4.0 and 4.1, AvailableNow or the first micro-batch has no limit",
 )
 
 needs_filters = pytest.mark.skipif(
