@@ -110,6 +110,8 @@ def cleaned_errors() -> Iterator[None]:
     """Escape the message of an error before click prints it."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # its message is the program's own help, which has several lines
     except click.ClickException as error:
         vars(error)["message"] = _shown(error.message, sys.stderr)  # click declares it final
         raise

@@ -235,12 +235,39 @@ def test_kcats_letters(given: str, translated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"), [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")]
+    ("given", "text"),
+    [
+        ("-P -L", "one of them"),
+        ("-C -w", "-w"),
+        ("-P file", "write -t TOPIC"),
+        ("-P -t", "requires"),
+    ],
 )
 def test_wrong_letters_of_kcat_are_refused(given: str, text: str) -> None:
     done = invoke(*given.split())
     assert done.exit_code == 2
     assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("cosume x", "No such command 'cosume'. Did you mean 'consume'?"),
+        ("topic list", "No such command 'topic'. Did you mean 'topics'?"),
+        ("zzz", "No such command 'zzz'.\n"),
+        ("topics lst", "No such command 'lst'."),
+    ],
+)
+def test_a_mistyped_command_gets_a_suggestion(given: str, text: str) -> None:
+    done = invoke(*given.split())
+    assert (done.exit_code, text in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("group", ["topics", "acls"])
+def test_a_group_alone_shows_its_help(group: str) -> None:
+    done = invoke(group)
+    assert "\\x0a" not in done.output
+    assert "\nCommands:\n" in done.output
 
 
 def test_kcats_listing(cluster: MockCluster) -> None:
