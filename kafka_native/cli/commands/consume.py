@@ -22,6 +22,7 @@ from kafka_native.cli import (
     typed_messages,
 )
 from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.effects import refuse_without_effect
 from kafka_native.cli.errors import Failed, ended_by_signals
 from kafka_native.cli.reader import Reader, column_problems
 from kafka_native.cli.registry import registry_client, rule_config
@@ -398,8 +399,26 @@ def _check(
         if options[f"{name}_as"] != "raw":
             raise click.UsageError(f"-s {name}=... prints text: it excludes --{name}-as")
     _check_typed_columns(names, options)
+    _check_effects(options)
     if options["value_as"] == "json" and not options["envelopes"]:
         raise click.UsageError("--value-as json is for -J and --json")
+
+
+def _check_effects(options: dict[str, Any]) -> None:
+    """Reject options that the form of the output makes ineffective."""
+    is_file = options["arrow"] or options["parquet"]
+    is_text = not (is_file or options["envelopes"])
+    refuse_without_effect(
+        [
+            ("key_delimiter", is_text and options["text"] is None, "-K is for lines, without -f"),
+            ("delimiter", not is_file and options["text"] is None, "-D is for lines, without -f"),
+            ("shows_null", is_text, "-Z is for text"),
+            ("key_as", not is_file, "--key-as is for text and JSON; --columns has types"),
+            ("value_as", not is_file, "--value-as is for text and JSON; --columns has types"),
+            ("columns", bool(is_file), "--columns is for --arrow and --parquet"),
+            ("unbuffered", not is_file, "-u is for text and JSON"),
+        ]
+    )
 
 
 def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import click
 
 from kafka_native.cli import completion, envelope, splitter, texts, typed_messages
 from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.effects import refuse_without_effect
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.registry import reference_option, registry_client, rule_config
 from kafka_native.cli.sender import SendCounts, Sender, sending
@@ -268,6 +269,13 @@ def command(connection: Connection, output: Output, words: tuple[str, ...], **op
         options["topic"], files = words[0], words[1:]
     for file in files:
         _check_file(file)
+    refuse_without_effect(
+        [
+            ("lines", bool(files), "-l is for FILEs; the lines of stdin are messages already"),
+            ("delimiter", options["lines"] or not files, "-D is for stdin, and for FILEs with -l"),
+            ("key_as", options["key_delimiter"] is not None, "--key-as is for the keys of -K"),
+        ]
+    )
     input_options = _input_options(options)
     config = connection.config("producer", {"compression.codec": options["compression"]})
     limit = int(config.get(LIMIT) or str(PROPERTIES[LIMIT].default))
