@@ -66,11 +66,11 @@ $(PY):
 # The extensions are built in place.
 $(VENV)/.demo-ready: pyproject.toml | $(PY)
 	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=83.0.0' 'Cython>=3.1' wheel
-	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli]'
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot]'
 	@touch $@
 
 $(VENV)/.test-ready: $(VENV)/.demo-ready
-	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,test]'
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot,test]'
 	@touch $@
 
 setup: $(VENV)/.test-ready ## create .venv with everything that tests and linters need
