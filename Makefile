@@ -192,7 +192,7 @@ $(VENV)/.docs-ready: $(VENV)/.demo-ready
 	@touch $@
 
 docs-site: build $(VENV)/.docs-ready ## build the docs site in build/site; a dead link or a page without a place fails
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 	@echo 'build/site/index.html is the site; `mkdocs serve` shows it while you write'
 
 wheel: apt-build $(VENV)/.wheel-ready ## sdist and wheel in dist/; the wheel links this machine's codec libraries
