@@ -10,6 +10,8 @@ pyproject.toml has the metadata. Environment switches:
                                  see `make test-asan`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
     KN_OPTIMIZE=-O0              instead of -O3, for a trial build
+    KN_CODEC_SOURCES=folder      compile the codec libraries from their sources, which
+                                 dev/codec_sources.py unpacks, into the core: for wheels
     KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages;
                                  simdjson: no JSON columns
     KN_ONLY=wire,records         build only these extensions
@@ -26,6 +28,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -34,6 +37,7 @@ import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -77,6 +81,59 @@ JSON_LIBRARY = ("simdjson", "KN_HAVE_SIMDJSON", "3.0.1")
 # In place of -std=gnu11 for C++ sources. The compiler's C driver also compiles C++.
 CXX_FLAGS = ["-std=c++17", "-fno-exceptions"]
 CXX_LIBRARY = "-lc++" if DARWIN else "-lstdc++"
+CXX_SUFFIXES = (".cpp", ".cc")
+
+
+class SourceLibrary(NamedTuple):
+    """How to compile a codec library's released sources with this build's compiler.
+
+    ``folder`` is a pattern for the unpacked release, ``sources`` are patterns inside of it.
+    """
+
+    folder: str
+    sources: tuple[str, ...]
+    includes: tuple[str, ...]
+    defines: tuple[str, ...] = ()
+
+
+# The keys are the pkg-config names above.
+SOURCE_LIBRARIES = {
+    "libdeflate": SourceLibrary(
+        "libdeflate-*", ("lib/*.c", "lib/x86/*.c", "lib/arm/*.c"), (".", "lib")
+    ),
+    "snappy": SourceLibrary(
+        "snappy-*",
+        ("snappy.cc", "snappy-c.cc", "snappy-sinksource.cc", "snappy-stubs-internal.cc"),
+        (".",),
+        ("-DHAVE_CONFIG_H=1",),
+    ),
+    "liblz4": SourceLibrary(
+        "lz4-*",
+        ("lib/lz4.c", "lib/lz4hc.c", "lib/lz4frame.c", "lib/xxhash.c"),
+        ("lib",),
+        ("-DXXH_NAMESPACE=LZ4_",),
+    ),
+    "libzstd": SourceLibrary(
+        "zstd-*",
+        ("lib/common/*.c", "lib/compress/*.c", "lib/decompress/*.c", "lib/decompress/*.S"),
+        ("lib",),
+        ("-DZSTD_LEGACY_SUPPORT=0",),
+    ),
+    "simdjson": SourceLibrary("simdjson-*", ("singleheader/simdjson.cpp",), ("singleheader",)),
+}
+# The headers that snappy's own build generates.
+SNAPPY_CONFIG = """\
+#define HAVE_ATTRIBUTE_ALWAYS_INLINE 1
+#define HAVE_BUILTIN_CTZ 1
+#define HAVE_BUILTIN_EXPECT 1
+#define HAVE_BUILTIN_PREFETCH 1
+#define HAVE_SYS_UIO_H 1
+#define HAVE_UNISTD_H 1
+#ifdef __aarch64__
+#define SNAPPY_HAVE_NEON 1
+#endif
+"""
+SNAPPY_STUBS, SNAPPY_VERSION = "snappy-stubs-public.h", re.compile(r"-(\d+)\.(\d+)\.(\d+)$")
 
 
 def switch(name: str) -> bool:
@@ -94,6 +151,26 @@ def say(text: str) -> None:
     print(f"kafka_native: {text}", file=sys.stderr, flush=True)
 
 
+def require_tools(compiler: list[str], include_dirs: list[str]) -> None:
+    """End with an instruction if there is no C compiler, or if Python's headers are missing.
+
+    The instruction is the last line of setup.py's output, which pip shows.
+    """
+    line = "on Debian or Ubuntu: apt-get install"
+    for word in program(compiler):
+        if shutil.which(word) is None:
+            raise SystemExit(
+                f"kafka-native needs a C compiler, and there is no {word!r}. Install one ({line} "
+                "gcc; on Fedora: dnf install gcc; on Alpine: apk add gcc musl-dev; on macOS: "
+                "xcode-select --install), or set CC"
+            )
+    if not any(Path(folder, "Python.h").exists() for folder in include_dirs):
+        raise SystemExit(
+            f"kafka-native needs the headers of Python, and there is no Python.h. Install them "
+            f"({line} python3-dev; on Fedora: dnf install python3-devel)"
+        )
+
+
 def pkg_config(*args: str) -> str | None:
     """The output of pkg-config; None if pkg-config or the library is missing."""
     command = [*shlex.split(os.environ.get("PKG_CONFIG", "pkg-config")), *args]
@@ -105,26 +182,44 @@ def pkg_config(*args: str) -> str | None:
 
 
 class Codecs:
-    """Compiler and linker flags for the codec libraries of this machine."""
+    """Compiler and linker flags for the codec libraries.
+
+    They are this machine's libraries, or with KN_CODEC_SOURCES those that are compiled into the
+    core. ``unpacked`` has the folders of the latter.
+    """
 
     def __init__(self, *, has_cxx: bool = True) -> None:
         self.cflags: list[str] = []
         self.ldflags: list[str] = []
+        self.unpacked: dict[str, Path] = {}
+        folder = os.environ.get("KN_CODEC_SOURCES")
+        self._releases = Path(ROOT, folder) if folder else None
+        if self._releases and not has_cxx:
+            raise SystemExit("KN_CODEC_SOURCES: snappy and simdjson need a C++ compiler")
         without = names("KN_WITHOUT")
+        missing = []
         for codec, choices in CODEC_LIBRARIES.items():
             allowed = [choice for choice in choices if not {codec, choice[0]} & without]
             library = next(filter(None, map(self._use, allowed)), None)
-            fallback = "no library, the Python package will serve it under the GIL"
-            say(f"{codec}: {library or fallback}")
+            say(f"{codec}: {library or 'no library'}")
+            missing += [] if library else [codec]
+        if missing:
+            say(
+                f"warning: the slower Python packages serve {', '.join(missing)}, under the GIL. "
+                "For the libraries, install their development packages and pkg-config: on Debian "
+                "libdeflate-dev libsnappy-dev liblz4-dev libzstd-dev pkg-config"
+            )
         wants_json = not {"json", "simdjson"} & without
         library = self._use(JSON_LIBRARY) if has_cxx and wants_json else None
-        self.sources = (".c", ".cpp") if library else (".c",)
-        if library:
+        self.sources = (".c", *CXX_SUFFIXES) if library else (".c",)
+        if library and not self.unpacked:
             self.ldflags.append(CXX_LIBRARY)
-        missing = "simdjson isn't installed" if has_cxx else "there is no C++ compiler"
-        say(f"json: {library or f'{missing}: no JSON columns'}")
+        no_json = "simdjson isn't installed" if has_cxx else "there is no C++ compiler"
+        say(f"json: {library or f'{no_json}: no JSON columns'}")
 
     def _use(self, choice: tuple[str, str, str]) -> str | None:
+        if self._releases is not None:
+            return self._use_sources(self._releases, choice)
         package, macro, lowest = choice
         version = pkg_config("--modversion", package)
         if version is None:
@@ -135,6 +230,38 @@ class Codecs:
         self.cflags += [f"-D{macro}=1", *shlex.split(pkg_config("--cflags", package) or "")]
         self.ldflags += shlex.split(pkg_config("--libs", package) or "")
         return f"{package} {version}"
+
+    def _use_sources(self, releases: Path, choice: tuple[str, str, str]) -> str:
+        package, macro, _ = choice
+        library = SOURCE_LIBRARIES[package]
+        found = sorted(releases.glob(library.folder))
+        if len(found) != 1:
+            raise SystemExit(
+                f"KN_CODEC_SOURCES={releases}: one folder {library.folder} is needed, found "
+                f"{len(found)}. `python -m dev.codec_sources {releases}` fills the folder."
+            )
+        self.unpacked[package] = found[0]
+        self.cflags += [f"-D{macro}=1", *(f"-I{found[0] / name}" for name in library.includes)]
+        if package == "snappy":  # its headers don't say their version
+            version = found[0].name.partition("-")[2]
+            self.cflags.append(f'-DKN_SNAPPY_VERSION="{version}"')
+        return f"{found[0].name}, from its sources"
+
+
+def write_snappy_headers(unpacked: Path, out: Path) -> None:
+    """Write the two headers that snappy's own build generates."""
+    out.mkdir(parents=True, exist_ok=True)
+    version = SNAPPY_VERSION.search(unpacked.name)
+    if version is None:
+        raise SystemExit(f"{unpacked}: the folder's name has no version")
+    stubs = Path(unpacked, f"{SNAPPY_STUBS}.in").read_text(encoding="utf-8")
+    stubs = stubs.replace("${HAVE_SYS_UIO_H_01}", "1")
+    for name, number in zip(("MAJOR", "MINOR", "PATCH"), version.groups(), strict=True):
+        stubs = stubs.replace(f"${{PROJECT_VERSION_{name}}}", number)
+    for name, text in ((SNAPPY_STUBS, stubs), ("config.h", SNAPPY_CONFIG)):
+        target = out / name
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            target.write_text(text, encoding="utf-8")
 
 
 def program(command: list[str]) -> list[str]:
@@ -171,6 +298,7 @@ class Flags:
     def __init__(self, compiler_so: list[str], in_place: bool) -> None:
         self._compiler_so = compiler_so
         self.cc = program(compiler_so)
+        self.cxx = shlex.split(os.environ.get("CXX", "")) or self.cc
         self.sanitize = os.environ.get("KN_SANITIZE", "")
         self.codecs = Codecs(has_cxx=self._has_cxx())
         mode = self._mode()
@@ -181,6 +309,7 @@ class Flags:
         # _FORTIFY_SOURCE needs optimization. Sanitizers check more.
         if not checked and "-O0" not in mode:
             common += self._fortify()
+        self.plain = common  # for the sources of others
         strict = ["-Wall", "-Wextra", *(["-Werror"] if switch("KN_WERROR") else [])]
         inlining = self._supported([["-fno-semantic-interposition"]], link=False)
         self.c = ["-std=gnu11", *common, *inlining, *self.codecs.cflags, *strict]
@@ -201,7 +330,11 @@ class Flags:
         self.link += self._supported([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
         # The core library calls its own functions directly, not through a table that other
         # libraries can override.
+        # Not in the digest: objects don't depend on it.
+        self.strip = ["-s"] if shipped and not DARWIN else []
         self.core_link = self._supported([["-Wl,-Bsymbolic-functions"]], link=True)
+        if self.codecs.unpacked:
+            self.core_link += [*self._hide_libraries(), *self._cxx_library()]
 
     def _mode(self) -> list[str]:
         checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
@@ -222,6 +355,25 @@ class Flags:
         return {"address": ["-fsanitize=address,undefined"], "thread": ["-fsanitize=thread"]}.get(
             self.sanitize, []
         )
+
+    def _hide_libraries(self) -> list[str]:
+        """The flags with which the core exports only its own functions.
+
+        Another extension of the process may have another version of a codec library.
+        """
+        if DARWIN:
+            return ["-Wl,-exported_symbol,_kn_*"]
+        return [f"-Wl,--version-script={ROOT / 'csrc' / 'core.map'}"]
+
+    def _cxx_library(self) -> list[str]:
+        """The flags for the library of C++. The core contains it, except on macOS."""
+        if self.cxx != self.cc:  # that driver knows its library
+            linked: list[str] = []
+            static = [["-static-libstdc++"], ["-static-libgcc"]]
+        else:
+            linked = [CXX_LIBRARY]
+            static = [["-static-libgcc", "-Wl,-Bstatic", CXX_LIBRARY, "-Wl,-Bdynamic"]]
+        return linked if DARWIN else self._supported(static, link=True) or linked
 
     def _fortify(self) -> list[str]:
         """The flags for the highest supported level of checked string functions."""
@@ -250,16 +402,24 @@ class Flags:
 
     def _has_cxx(self) -> bool:
         """Whether the compiler compiles C++."""
-        command = [*self.cc, *CXX_FLAGS, "-fsyntax-only", "-x", "c++", "-"]
-        done = subprocess.run(
-            command, input="#include <memory>\n", capture_output=True, text=True, check=False
-        )
-        return done.returncode == 0
+        with tempfile.TemporaryDirectory() as directory:
+            source = Path(directory, "try.cpp")
+            source.write_text("#include <memory>\n")
+            command = [*self.cxx, *CXX_FLAGS, "-c", str(source), "-o", f"{source}.o"]
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def digest(self) -> str:
         """The name of the directory for everything built with these flags."""
         text = repr(
-            (self.c, self.cython, self.link, self.core_link, self.codecs.ldflags, self._compiler_so)
+            (
+                self.c,
+                self.cython,
+                self.link,
+                self.core_link,
+                self.codecs.ldflags,
+                self._compiler_so,
+                self.cxx,
+            )
         )
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -279,22 +439,35 @@ def is_stale(target: Path, sources: list[Path]) -> bool:
     return any(not path.exists() or path.stat().st_mtime > made for path in wanted)
 
 
-def compile_objects(
-    command: list[str], sources: list[Path], out: Path, *, force: bool = False
-) -> dict[Path, Path | None]:
-    """Compile stale sources, KN_JOBS at a time.
+def cxx_command(command: list[str], cc: list[str], cxx: list[str]) -> list[str]:
+    """The command for a C++ source, made from the one for C."""
+    words = cxx + command[len(cc) :] if command[: len(cc)] == cc else command
+    return [word for word in words if not word.startswith("-std=")] + CXX_FLAGS
 
-    Returns the object of each source below `out`, or None for a source that didn't compile.
+
+def compile_objects(
+    command: list[str],
+    sources: list[Path],
+    out: Path,
+    *,
+    cxx: list[str] | None = None,
+    base: Path | None = None,
+    force: bool = False,
+) -> dict[Path, Path | None]:
+    """Compile stale sources, KN_JOBS at a time. `cxx` is the command for C++, if it has its own.
+
+    Returns the object of each source, or None for a source that didn't compile. Objects lie below
+    `out` as sources lie below `base`.
     """
+    cxx_words = cxx or cxx_command(command, [], [])
 
     def one(source: Path) -> Path | None:
-        target = out / source.with_suffix(".o")
+        target = out / (source.relative_to(base) if base else source).with_suffix(".o")
         if not force and not is_stale(target, [source]):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         started = time.time()
-        words = [word for word in command if not word.startswith("-std=")] + CXX_FLAGS
-        chosen = words if source.suffix == ".cpp" else command
+        chosen = cxx_words if source.suffix in CXX_SUFFIXES else command
         line = [*chosen, "-Icsrc", "-MMD", "-c", str(source), "-o", str(target)]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.stderr:
@@ -326,6 +499,7 @@ class BuildNative(build_ext):
     def build_extensions(self) -> None:
         """Build the core, then each extension."""
         os.chdir(ROOT)
+        require_tools(self.compiler.compiler_so, self.compiler.include_dirs)
         self.flags = Flags(self.compiler.compiler_so, self._in_place)
         if self.flags.sanitize and self._in_place:
             raise SystemExit(
@@ -427,6 +601,8 @@ class BuildNative(build_ext):
         if not sources:
             return None
         objects = self._compile(sources, self.flags.c, self.work, python=False)
+        for package, unpacked in self.flags.codecs.unpacked.items():
+            objects += self._compile_library(SOURCE_LIBRARIES[package], unpacked)
         core = Path(self.build_lib, NATIVE, CORE)
         # The objects of the last link. Without it, a removed source wouldn't cause a new link.
         listing = self.work / "core.txt"
@@ -438,27 +614,45 @@ class BuildNative(build_ext):
                 kind,
                 name,
                 *self.flags.link,
-                *self.flags.core_link,
                 *self.flags.codecs.ldflags,
+                *self.flags.core_link,
             ]
-            self._link(self.flags.cc, objects, flags, core)
+            linker = self.flags.cxx if self.flags.codecs.unpacked else self.flags.cc
+            self._link(linker, objects, flags, core)
             listing.write_text(members)
         return core
+
+    def _compile_library(self, library: SourceLibrary, unpacked: Path) -> list[Path]:
+        """Compile a codec library's sources and return their objects."""
+        out = self.work / "codecs" / unpacked.name
+        includes = [f"-I{unpacked / name}" for name in library.includes]
+        if library is SOURCE_LIBRARIES["snappy"]:
+            write_snappy_headers(unpacked, out / "include")
+            includes.append(f"-I{out / 'include'}")
+        sources = [path for pattern in library.sources for path in sorted(unpacked.glob(pattern))]
+        flags = ["-std=gnu11", *self.flags.plain, "-fvisibility=hidden", *library.defines]
+        return self._compile(sources, flags + includes, out, python=False, base=unpacked)
 
     def _link(self, linker: list[str], objects: list[Path], flags: list[str], target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # a process may have the old one mapped
-        self.spawn([*linker, *map(str, objects), *flags, "-o", str(target)])
+        self.spawn([*linker, *map(str, objects), *flags, *self.flags.strip, "-o", str(target)])
 
     def _compile(
-        self, sources: list[Path], flags: list[str], out: Path, *, python: bool
+        self,
+        sources: list[Path],
+        flags: list[str],
+        out: Path,
+        *,
+        python: bool,
+        base: Path | None = None,
     ) -> list[Path]:
         """Compile sources and return their objects. Failed sources of csrc are noted."""
         compiler = self.compiler.compiler_so if python else self.flags.cc
         includes = self.compiler.include_dirs if python else []
-        made = compile_objects(
-            [*compiler, *(f"-I{path}" for path in includes), *flags], sources, out, force=self.force
-        )
+        command = [*compiler, *(f"-I{path}" for path in includes), *flags]
+        cxx = cxx_command(command, self.flags.cc, self.flags.cxx)
+        made = compile_objects(command, sources, out, cxx=cxx, base=base, force=self.force)
         missing = [str(source) for source, target in made.items() if target is None]
         if missing and python:
             raise RuntimeError(f"{', '.join(missing)} did not compile")

@@ -29,6 +29,7 @@ def render() -> str:
     lines += _section("KIPs", kips["kips"].items())
     lines += _section("Protocol APIs", kips["apis"].items())
     lines += _section("Features", kips["features"].items())
+    lines += _section("After a kill", table("kills").items())
     lines += _section("Errors", ((row["what"], row["tests"]) for row in errors["conditions"]))
     return "\n".join(lines) + "\n"
 

@@ -27,11 +27,12 @@ from kafka_native._native.arrow_decoding import DecodedType
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.share_core import column_values
-from kafka_native.codecs.codec import Codec
 from kafka_native.types import TopicPartition
 
 if TYPE_CHECKING:
     import asyncio
+
+    from kafka_native.codecs.codec import Codec
 
 __all__ = [
     "COLUMNS",
@@ -79,16 +80,23 @@ class Decode:
     flatten: bool = False
 
     def __post_init__(self) -> None:
-        for name, codec in self.codecs.items():
-            if not isinstance(codec, Codec):
-                raise TypeError(
-                    f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
-                )
+        if self.codecs:
+            self._check_codecs()
         if self.on_error not in get_args(OnError):
             wanted = '"raise", "null", "column", "bytes" or "split"'
             raise ValueError(f"on_error must be {wanted}, not {self.on_error!r}")
         if not self.codecs and (self.flatten or self.on_error != "raise"):
             raise ValueError("on_error= and flatten= need a codec, such as value=Avro(registry)")
+
+    def _check_codecs(self) -> None:
+        # not at the top: most programs decode no columns, and codecs take a while to import
+        from kafka_native.codecs.codec import Codec
+
+        for name, codec in self.codecs.items():
+            if not isinstance(codec, Codec):
+                raise TypeError(
+                    f"{name} must be a codec such as kafka_native.codecs.Avro, not {codec!r}"
+                )
 
     @property
     def codecs(self) -> dict[str, Codec]:

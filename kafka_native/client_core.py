@@ -34,11 +34,9 @@ from kafka_native.control.brokers.versions import Fallback
 from kafka_native.control.context import ManagerContext, WorkQueue
 from kafka_native.control.main_thread import MainThread, Managers
 from kafka_native.control.metadata import NO_ID, Metadata
-from kafka_native.control.operations import OperationDriver
 from kafka_native.control.requests import ANY_BROKER, BrokerIdentity, Call, Reply
 from kafka_native.control.role_thread import RoleThread
 from kafka_native.control.statistics import Statistics
-from kafka_native.control.telemetry import Sampler, Telemetry
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException, from_status
 from kafka_native.logs import ERROR, Log, Logs, contexts_of
@@ -47,7 +45,6 @@ from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.role_config import parse_role
 from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.security.proxy import proxy_of
-from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Lock, LockType, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
@@ -61,7 +58,10 @@ from kafka_native.types import (
 )
 
 if TYPE_CHECKING:
+    from kafka_native.control.operations import OperationDriver
+    from kafka_native.control.telemetry import Telemetry
     from kafka_native.mock import MockCluster
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 MetadataAnswer: TypeAlias = tuple[MetadataResponse, BrokerIdentity | None]
@@ -301,6 +301,8 @@ class ClientCore:
         )
 
     def _make_telemetry(self, managers: Managers) -> Telemetry:
+        from kafka_native.control.telemetry import Sampler, Telemetry
+
         properties = {"client_rack": "client.rack"}
         properties |= {
             "producer": {"transactional_id": "transactional.id"},
@@ -373,6 +375,8 @@ class ClientCore:
 
         The first call creates it.
         """
+        from kafka_native.control.operations import OperationDriver
+
         with self._closing:
             if self._operations is None:
                 self._operations = OperationDriver(

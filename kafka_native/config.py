@@ -13,8 +13,6 @@ are two cases:
 
 from __future__ import annotations
 
-import decimal
-import difflib
 import ipaddress
 import logging
 import math
@@ -22,9 +20,9 @@ import numbers
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
-from typing import Any, Final, Literal, NoReturn
+from typing import Any, Final, Literal, NoReturn, SupportsFloat
 
 from ._reference import (
     client_properties,
@@ -478,8 +476,8 @@ def _find(name: str, role: Role) -> Property:
         declared.python_only and declared.kind == "callable" and not _belongs(declared, role)
     ):
         return declared
-    close = difflib.get_close_matches(name.lower(), PROPERTIES, n=1, cutoff=0.75)
-    hint = f'did you mean "{close[0]}"?' if close else None
+    close = _closest(name, PROPERTIES, cutoff=0.75)
+    hint = f'did you mean "{close}"?' if close else None
     if match := _CONVERSION.fullmatch(name):
         hint = _CONVERTING_CLIENTS[match["kind"]]
     _fail(f'No such configuration property: "{name}"', hint)
@@ -632,7 +630,7 @@ def _plain(raw: object) -> object:
         return os.fsdecode(raw)
     if isinstance(raw, numbers.Integral):
         return int(raw)
-    if isinstance(raw, (numbers.Real, decimal.Decimal)):
+    if isinstance(raw, SupportsFloat):  # such as Decimal
         return float(raw)
     return str(raw)
 
@@ -831,9 +829,15 @@ def duration_ms(text: str) -> int | None:
     return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + fraction_ms
 
 
+def _closest(text: str, choices: Iterable[str], *, cutoff: float) -> str | None:
+    import difflib  # only for errors
+
+    return next(iter(difflib.get_close_matches(text.lower(), choices, n=1, cutoff=cutoff)), None)
+
+
 def _suggest(text: str, choices: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(text.lower(), choices, n=1, cutoff=0.6)
-    return f'did you mean "{close[0]}"?' if close else f"one of {', '.join(choices)}"
+    close = _closest(text, choices, cutoff=0.6)
+    return f'did you mean "{close}"?' if close else f"one of {', '.join(choices)}"
 
 
 def _reconcile(values: dict[str, Any], given: Set[str], role: Role, remarks: list[Remark]) -> None:

@@ -25,7 +25,6 @@ from kafka_native.arrow import (
     checked_records,
 )
 from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore, own_client, settings_of
-from kafka_native.codecs.codec import Codec
 from kafka_native.config import Config
 from kafka_native.consumer_calls import CLOSED_TEXT, ConsumerCalls
 from kafka_native.consumer_events import (
@@ -45,7 +44,6 @@ from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.interceptors import Chain, ConsumeCallback, ConsumerHooks, intercept, mix_in
 from kafka_native.partition_queue import PartitionQueue
-from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import (
     OFFSET_BEGINNING,
@@ -60,6 +58,9 @@ from kafka_native.types import (
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kafka_native.codecs.codec import Codec
+    from kafka_native.statistics import ClientMetrics
 
 CLOSE_S = 30.0
 """The default timeout of close(), for callbacks, commits and the coordinator, as in Java."""

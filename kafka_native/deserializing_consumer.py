@@ -52,8 +52,9 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
         """Return the next message with its key and value deserialized, or None after the timeout.
 
         :param timeout: Seconds; a negative number or None waits forever.
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised.
-            ``kafka_message`` is the received message. The next call continues after it.
+        :raises KeyDeserializationError: The key's deserializer raised. ``kafka_message`` is the
+            received message. The next call continues after it.
+        :raises ValueDeserializationError: The same for the value.
         :raises ConsumeError: `Consumer.poll()` would return a Message with an error.
         """
         message = super().poll(timeout)

@@ -30,12 +30,6 @@ from kafka_native.client_core import (
     own_client,
     settings_of,
 )
-from kafka_native.codecs.encoded_rows import (
-    ColumnCodec,
-    Columns,
-    produce_encoded,
-    typed_columns,
-)
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.transactions import (
     OUTSTANDING,
@@ -55,7 +49,6 @@ from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.producer_managers import managers_of
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
@@ -69,6 +62,9 @@ from kafka_native.types import (
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 
@@ -439,6 +435,9 @@ class Producer(ProducerCore):
         """The body of `produce_arrow()`. ``check_stop()`` raises an exception to end the call."""
         self._client.check_open(CLOSED_TEXT)
         produce = partial(self._produce_rows, self, topic, check_stop=check_stop)
+        # not at the top: most producers send no columns
+        from kafka_native.codecs.encoded_rows import produce_encoded, typed_columns
+
         typed = typed_columns(columns, typed_columns_of)
         if typed:
             return produce_encoded(produce, topic, data, columns, typed, options)
@@ -1067,15 +1066,18 @@ def share(producer: Producer) -> Shared:
     return found
 
 
-def adopt(producer: Producer, shared: Shared) -> None:
+def adopt(producer: Producer, shared: Shared, *, tolerant: bool = False) -> None:
     """Joins another producer's transaction, without ``init_transactions()``.
+
+    ``tolerant``: messages that the broker refuses because they are too large or invalid don't fail
+    the transaction. Their delivery reports have the error.
 
     This is not for applications. No two producers may write to the same partition. Exactly one
     producer ends the transaction, after all have delivered; the others only flush.
     KafkaException: the producer has a fatal error, or an unfinished call.
     """
     manager = producer._transactions()
-    error = producer._client.main.run(lambda: manager.adopt(shared))
+    error = producer._client.main.run(lambda: manager.adopt(shared, tolerant=tolerant))
     if error is not None:
         raise KafkaException(error)
 

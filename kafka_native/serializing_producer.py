@@ -70,8 +70,8 @@ class SerializingProducer(Producer, Generic[K, V]):
     ) -> None:
         """Serialize the key, then the value, and queue the message. See `Producer.produce()`.
 
-        :raises KeySerializationError, ValueSerializationError: A serializer raised. The message
-            isn't queued.
+        :raises KeySerializationError: The key's serializer raised. The message isn't queued.
+        :raises ValueSerializationError: The same for the value.
         """
         self._client.check_open(CLOSED_TEXT)
         if not isinstance(topic, str):

@@ -9,7 +9,7 @@ from tests.broker.matrix import brokers
 from tests.codecs import java_avro
 from tests.downloads import TABLE, fetch, jars, write_table
 from tests.mock import apicurio
-from tests.spark import jvm
+from tests.spark import jvm, spark_tables
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
     if why := java.missing():
         print(f"jars can't be fetched: {why}", file=sys.stderr)
         return 1
-    sets = [java.STREAMS_JARS, apicurio.JARS, java_avro.JARS, jvm.JARS, jvm.AVRO_JARS]
+    sets = [java.STREAMS_JARS, apicurio.JARS, java_avro.JARS, *jvm.JARS, spark_tables.JARS]
     sets += map(brokers.jars_of, brokers.RELEASES)
     if sys.argv[1:]:
         write_table({one.name: fetch(one) for one in sets})

@@ -374,18 +374,25 @@ static struct decoded_columns find_decoded(struct kn_columns *columns)
     return found;
 }
 
-/* Appends a row for one record to all builders, or to none of them: then *column has failed. */
+/* Appends a row for one record to all builders, or to none of them: then *column has failed. A row
+ * that is removed again doesn't count as expanded. */
 static int decode_whole(struct kn_columns *columns, const struct decoded_columns *decoded,
                         const struct kn_record *record, int32_t *column)
 {
+    int64_t expansion_left_bytes[2];
     for (int32_t i = 0; i < decoded->count; i++) {
         *column = decoded->columns[i];
         struct kn_column *each = &columns->columns[*column];
         int64_t rows = each->builder->columns[0].length;
+        expansion_left_bytes[i] = each->builder->expansion_left_bytes;
         int status = kn_schema_decoders_decode(&each->decoding->decoders, each->builder, record,
                                                &each->decoding->failure);
         if (status == KN_OK) continue;
-        while (i--) kn_builder_truncate(columns->columns[decoded->columns[i]].builder, rows);
+        while (i--) {
+            struct kn_builder *builder = columns->columns[decoded->columns[i]].builder;
+            kn_builder_truncate(builder, rows);
+            builder->expansion_left_bytes = expansion_left_bytes[i];
+        }
         return status;
     }
     return KN_OK;

@@ -720,6 +720,11 @@ int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int im
     return KN_OK;
 }
 
+void kn_engine_transaction_tolerate(struct kn_engine *engine, int tolerant)
+{
+    atomic_store(&engine->producer.transaction.tolerant, tolerant);
+}
+
 void kn_engine_transaction_close(struct kn_engine *engine)
 {
     atomic_store(&engine->producer.transaction.open, 0);
@@ -739,6 +744,7 @@ void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topi
 static void report_failed(struct kn_engine *engine, const struct kn_batch *batch)
 {
     if ((batch->status == KN_OK && !batch->error_code) || batch->status == KN_ERR_CLOSED) return;
+    if (kn_accumulator_tolerates(&engine->producer, batch)) return;
     struct kn_event *event = atomic_exchange(&engine->producer.transaction.failure, NULL);
     if (!event) return;
     event->token = batch->topic->token;

@@ -176,6 +176,9 @@ void kn_engine_grant(struct kn_engine *engine, int64_t producer_id, int16_t prod
  * threads send them after `hold_us`. Returns KN_OK or KN_ERR_NOMEM. */
 int kn_engine_transaction_begin(struct kn_engine *engine, int64_t number, int implicit,
                                 int64_t hold_us);
+/* Control thread: whether the transaction continues without batches that the broker refuses because
+ * of their records (kn_accumulator_tolerates()). The delivery reports name them. */
+void kn_engine_transaction_tolerate(struct kn_engine *engine, int tolerant);
 /* accepts no more messages; broker threads still send the accepted ones */
 void kn_engine_transaction_close(struct kn_engine *engine);
 void kn_engine_transaction_admit(struct kn_engine *engine, struct kn_topic *topic,

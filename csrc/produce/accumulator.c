@@ -74,6 +74,7 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     accumulator->opaque_hint = FIRST_OPAQUES;
     accumulator->sequence.id = accumulator->sequence.granted_id = -1;
     accumulator->sequence.written_id = accumulator->sequence.failed_id = -1;
+    accumulator->sequence.excused_id = -1;
     kn_list_init(&accumulator->sequence.unsettled);
 }
 
@@ -527,8 +528,9 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
         /* Within a transaction only the transaction fails: an abort undoes the rest. */
         int demanded = config_of(accumulator)->idempotence == KN_IDEMPOTENCE_DEMANDED &&
                        !kn_producer_is_transactional(accumulator->producer);
-        verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST
-                                                                   : KN_SEQUENCE_RESTART;
+        if (!sequence->has_gap)
+            verdict = demanded && (lost_acknowledged || lost_possible) ? KN_SEQUENCE_LOST
+                                                                       : KN_SEQUENCE_RESTART;
         if (verdict == KN_SEQUENCE_RESTART) sequence->restart = 1;
     }
     kn_mutex_unlock(&accumulator->lock);
@@ -562,6 +564,65 @@ static void unnumber_all(struct kn_sequence *sequence)
         batch->encoded = 0; /* so that its header is written again */
     }
     sequence->restart = 0;
+    sequence->has_gap = 0;
+}
+
+bool kn_accumulator_tolerates(const struct kn_producer *producer, const struct kn_batch *batch)
+{
+    if (!atomic_load(&producer->transaction.tolerant)) return 0;
+    if (batch->status != KN_OK || batch->persistence != KN_NOT_PERSISTED) return 0;
+    return batch->error_code == KN_KAFKA_MESSAGE_TOO_LARGE ||
+           batch->error_code == KN_KAFKA_RECORD_LIST_TOO_LARGE ||
+           batch->error_code == KN_KAFKA_INVALID_RECORD;
+}
+
+/* Numbers wrap, and the unsettled ones are close to each other. */
+static int is_before(int32_t number, int32_t other)
+{
+    return (((uint32_t)number - (uint32_t)other) & INT32_MAX) > INT32_MAX / 2;
+}
+
+/* Under lock. Brokers check records before numbers, so a batch behind a gap may leave another. */
+static void note_gap(struct kn_sequence *sequence, const struct kn_batch *batch)
+{
+    if (!sequence->has_gap || is_before(batch->base_sequence, sequence->gap))
+        sequence->gap = batch->base_sequence;
+    sequence->has_gap = 1;
+}
+
+/* Under lock, with nothing in flight: batches were refused because one before them has failed. They
+ * don't wait longer for that, but only once for each failed batch: another refusal has another
+ * reason. */
+static void retry_at_once(struct kn_sequence *sequence)
+{
+    if (sequence->failed_id <= sequence->written_id || sequence->failed_id == sequence->excused_id)
+        return;
+    sequence->excused_id = sequence->failed_id;
+    for (struct kn_list *node = sequence->unsettled.next; node != &sequence->unsettled;
+         node = node->next) {
+        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
+        batch->attempts = 0;
+        batch->next_try_us = 0;
+    }
+}
+
+/* Under lock, with nothing in flight: the batches behind the gap get new numbers when they are
+ * taken. Those before it keep theirs, because they may have been written. */
+static void close_gap(struct kn_sequence *sequence)
+{
+    struct kn_list *node = sequence->unsettled.prev;
+    while (node != &sequence->unsettled) {
+        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
+        if (is_before(batch->base_sequence, sequence->gap)) break;
+        node = node->prev;
+        kn_list_remove(&batch->sequence_node);
+        batch->base_sequence = -1;
+        batch->encoded = 0; /* so that its header is written again */
+        batch->attempts = 0;
+        batch->next_try_us = 0;
+    }
+    sequence->next = sequence->gap;
+    sequence->has_gap = 0;
 }
 
 /* Under lock: returns whether the next batch has a number or may get one now. If not,
@@ -573,6 +634,7 @@ static int may_number(struct kn_accumulator *accumulator)
         if (accumulator->in_flight > 0 || is_current(sequence)) return 0;
         unnumber_all(sequence);
     }
+    if (sequence->has_gap) return 0; /* batches are in flight */
     if (!sequence->proved && accumulator->in_flight > 0) return 0;
     if (!kn_list_empty(&accumulator->waiting) &&
         KN_LIST_ENTRY(accumulator->waiting.next, struct kn_batch, node)->base_sequence >= 0)
@@ -671,8 +733,11 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
     struct kn_broker *from = accumulator->in_flight_broker;
     int held_off = accumulator->remade || kn_accumulator_leader(accumulator) != from;
     if (--accumulator->in_flight == 0) {
+        struct kn_sequence *sequence = &accumulator->sequence;
         accumulator->in_flight_broker = NULL;
         accumulator->remade = 0;
+        if (sequence->has_gap) close_gap(sequence);
+        else if (sequence->restart) retry_at_once(sequence);
     }
     int64_t at_us = next_check_us(accumulator);
     if (at_us == KN_NEVER) return;
@@ -735,6 +800,8 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     struct kn_notice notice = {0};
     kn_mutex_lock(&accumulator->lock);
     forget_sequence(batch);
+    if (batch->base_sequence >= 0 && kn_accumulator_tolerates(accumulator->producer, batch))
+        note_gap(&accumulator->sequence, batch);
     if (batch->base_sequence >= 0 && batch->persistence == KN_PERSISTED)
         accumulator->sequence.proved = 1;
     if (batch->status == KN_OK && batch->error_code == 0) {

@@ -53,10 +53,15 @@ struct kn_sequence {
     /* ids of the newest numbered batch that was written, and of the newest that failed: the broker
      * may refuse the batches behind a failed one */
     int64_t written_id, failed_id;
+    int64_t excused_id; /* the newest failed batch behind which batches were retried at once */
     /* the broker wrote a batch of this id and epoch. Until then only one batch is in flight: a
      * broker that doesn't know the producer accepts any number, even that of a batch behind one
      * that it has just refused. */
     bool proved;
+    /* A tolerated batch leaves a gap, so the broker refuses the batches behind it. Once nothing is
+     * in flight, they get new numbers from `gap` on. None of them was written. */
+    bool has_gap;
+    int32_t gap;
     /* kn_batch.sequence_node, in sequence order: numbered batches without an outcome */
     struct kn_list unsettled;
 };
@@ -203,6 +208,9 @@ void kn_accumulator_admit(struct kn_accumulator *accumulator, int64_t number);
 /* Control thread: sets the client's producer id and epoch for later batches. */
 void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_id,
                           int16_t producer_epoch);
+/* Returns whether the transaction continues without a failed batch: the broker has refused it
+ * because of its records, and surely hasn't written it. Then its sequence numbers are free. */
+bool kn_accumulator_tolerates(const struct kn_producer *producer, const struct kn_batch *batch);
 /* Called when the broker refused the sequence number of a taken batch.
  * - RETRY: an earlier batch explains it, so the batch is sent again.
  * - RESTART: no older batch is outstanding, so the partition restarts its sequence numbers once the

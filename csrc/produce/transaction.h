@@ -25,6 +25,9 @@ struct kn_transaction {
      * of the previous one (see control/transactions.py) */
     _Atomic int64_t held_us;
     atomic_int implicit;
+    /* a batch that the broker refuses because of its records doesn't fail the transaction, see
+     * kn_accumulator_tolerates() */
+    atomic_int tolerant;
     /* the event that reports the first batch of the transaction that failed; NULL: it was sent
      * already */
     struct kn_event *_Atomic failure;

@@ -676,6 +676,11 @@ cdef class Engine:
         if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
+    def transaction_tolerate(self, bint tolerant):
+        """Whether transactions continue without the messages that the broker refuses for their
+        content (control thread)."""
+        kn_engine_transaction_tolerate(self._alive(), tolerant)
+
     def transaction_close(self):
         """Accept no further messages (control thread). The accepted ones are still sent."""
         kn_engine_transaction_close(self._alive())

@@ -473,6 +473,7 @@ cdef extern from "engine/engine.h" nogil:
     void kn_engine_room_end(kn_engine *engine)
     int kn_engine_purge(kn_engine *engine, int in_queue, int in_flight)
     int kn_engine_transaction_begin(kn_engine *engine, int64_t number, int implicit, int64_t hold_us)
+    void kn_engine_transaction_tolerate(kn_engine *engine, int tolerant)
     void kn_engine_transaction_close(kn_engine *engine)
     void kn_engine_transaction_admit(kn_engine *engine, kn_topic *topic, int32_t partition, int64_t number)
     void kn_engine_grant(kn_engine *engine, int64_t producer_id, int16_t producer_epoch)

@@ -154,8 +154,8 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
     ) -> Delivery:
         """Serialize the key, then the value, and queue the message. See `AIOProducer.produce()`.
 
-        :raises KeySerializationError, ValueSerializationError: A serializer raised. The message
-            isn't queued.
+        :raises KeySerializationError: The key's serializer raised. The message isn't queued.
+        :raises ValueSerializationError: The same for the value.
         """
         if self._closing is not None:
             raise RuntimeError(CLOSED_TEXT)
@@ -225,8 +225,9 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
         """Return the next message with its key and value deserialized, or None after the timeout.
 
         :param timeout: Seconds; a negative number or None waits forever.
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised.
-            ``kafka_message`` is the received message. The next call continues after it.
+        :raises KeyDeserializationError: The key's deserializer raised. ``kafka_message`` is the
+            received message. The next call continues after it.
+        :raises ValueDeserializationError: The same for the value.
         :raises ConsumeError: `AIOConsumer.poll()` would return a Message with an error.
         """
         message = await super().poll(timeout)
@@ -242,8 +243,9 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
     ) -> list[Message[K, V]]:
         """Return several messages, deserialized; those with an `Message.error()` as they are.
 
-        :raises KeyDeserializationError, ValueDeserializationError: A deserializer raised. The
-            other messages of the call are lost.
+        :raises KeyDeserializationError: The key's deserializer raised. The other messages of the
+            call are lost.
+        :raises ValueDeserializationError: The same for the value.
         """
         messages: list[AnyMessage] = list(await super().consume(num_messages, timeout))
         return [

@@ -35,12 +35,6 @@ from kafka_native._native.enums import (
     EVENT_WORKING,
     LOG_CONTEXTS,
 )
-from kafka_native.control.consumer.consumer_control import ConsumerControl
-from kafka_native.control.consumer.fetches import FetchManager
-from kafka_native.control.context import ManagerContext
-from kafka_native.control.producer.identity import Identity
-from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.control.producer.transactions import Transactions
 from kafka_native.control.requests import NEVER, Call, Manager
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
@@ -50,6 +44,12 @@ from kafka_native.threads import RLock, Thread, new_future
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, EngineHandle, Event
+    from kafka_native.control.consumer.consumer_control import ConsumerControl
+    from kafka_native.control.consumer.fetches import FetchManager
+    from kafka_native.control.context import ManagerContext
+    from kafka_native.control.producer.identity import Identity
+    from kafka_native.control.producer.produce_router import ProduceRouter
+    from kafka_native.control.producer.transactions import Transactions
 
 T = TypeVar("T")
 

@@ -19,7 +19,6 @@ from functools import partial
 from typing import Generic, TypeAlias, TypeVar
 
 from kafka_native.control.brokers.pool import BrokerPool
-from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.errors import ADMIN_RETRIABLE_ERRORS, CONNECTION_ERRORS, NO_REPLY_ERRORS
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
@@ -386,7 +385,7 @@ def within_group(group: str) -> Destination[KeyT]:
 
 def size_of(message: Request) -> int:
     """The size of a request in bytes, without its header. ProtocolError: it can't be encoded."""
-    return len(adapted(message, message.max_version).encode(message.max_version))
+    return len(message.for_version(message.max_version).encode(message.max_version))
 
 
 UNANSWERED = KafkaError(KafkaError._BAD_MSG, "the broker's response has no result for it")

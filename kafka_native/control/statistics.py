@@ -12,134 +12,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
-from kafka_native._native import snapshots
-from kafka_native._native.enums import (
-    BROKER_CONNECTING,
-    BROKER_DOWN,
-    BROKER_HANDSHAKE,
-    BROKER_INIT,
-    BROKER_STOPPED,
-    BROKER_UP,
-)
-from kafka_native.control.group.rebalance import Kind
-from kafka_native.control.metadata import NO_LEADER
-from kafka_native.control.positions import NO_EPOCH
-from kafka_native.control.producer.transactions import State
 from kafka_native.control.requests import NEVER, Call
-from kafka_native.protocol.api_keys import ApiKey
-from kafka_native.statistics import (
-    INTERNAL_PARTITION,
-    BrokerMetrics,
-    BrokerPartition,
-    ClientMetrics,
-    ConsumerMetrics,
-    EosMetrics,
-    FatalMetrics,
-    GroupMetrics,
-    PartitionMetrics,
-    TopicMetrics,
-    Window,
-    to_json,
-)
-from kafka_native.types import OFFSET_INVALID
+from kafka_native.control.states import States
 
 if TYPE_CHECKING:
-    from kafka_native._native.engine import Topic
-    from kafka_native.control.brokers.broker import Broker
-    from kafka_native.control.consumer.fetches import Assigned
     from kafka_native.control.context import ManagerContext
     from kafka_native.control.main_thread import Managers
-    from kafka_native.control.metadata import Topic as Known
+    from kafka_native.control.metrics_reader import MetricsReader
     from kafka_native.errors import KafkaError
-
-STATES = {
-    BROKER_INIT: "INIT",
-    BROKER_DOWN: "DOWN",
-    BROKER_CONNECTING: "CONNECT",
-    BROKER_HANDSHAKE: "APIVERSION_QUERY",
-    BROKER_UP: "UP",
-    BROKER_STOPPED: "DOWN",
-}
-AUTH_STATES = {ApiKey.SASL_HANDSHAKE: "AUTH_HANDSHAKE", ApiKey.SASL_AUTHENTICATE: "AUTH_REQ"}
-"""The state by the request that authenticates the connection."""
-
-COMMON = (
-    ApiKey.LIST_OFFSETS,
-    ApiKey.METADATA,
-    ApiKey.FIND_COORDINATOR,
-    ApiKey.SASL_HANDSHAKE,
-    ApiKey.API_VERSIONS,
-    ApiKey.SASL_AUTHENTICATE,
-    ApiKey.DESCRIBE_CLUSTER,
-    ApiKey.DESCRIBE_PRODUCERS,
-    ApiKey.DESCRIBE_TRANSACTIONS,
-    ApiKey.LIST_TRANSACTIONS,
-    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-    ApiKey.PUSH_TELEMETRY,
-)
-PRODUCING = (
-    ApiKey.PRODUCE,
-    ApiKey.INIT_PRODUCER_ID,
-    ApiKey.ADD_PARTITIONS_TO_TXN,
-    ApiKey.ADD_OFFSETS_TO_TXN,
-    ApiKey.END_TXN,
-    ApiKey.TXN_OFFSET_COMMIT,
-)
-CONSUMING = (
-    ApiKey.FETCH,
-    ApiKey.OFFSET_COMMIT,
-    ApiKey.OFFSET_FETCH,
-    ApiKey.JOIN_GROUP,
-    ApiKey.HEARTBEAT,
-    ApiKey.LEAVE_GROUP,
-    ApiKey.SYNC_GROUP,
-)
-"""Requests that the statistics always list, even with a count of 0."""
-
-COORDINATOR = "GroupCoordinator"
-
-JOIN_STATES = {
-    "OUT": "init",
-    "STALE": "init",
-    "FAILED": "init",
-    "UNJOINED": "wait-join",
-    "JOINING": "wait-join",
-    "LEADING": "wait-metadata",
-    "SYNCING": "wait-sync",
-    "STABLE": "steady",
-    "JOINED": "steady",
-    "LOSING": "wait-unassign-call",
-    "LEAVING": "wait-unassign-call",
-}
-"""librdkafka's join states, by the names of the memberships' states."""
-
-
-def api_name(key: int) -> str:
-    """A request's name in librdkafka's statistics."""
-    try:
-        api = ApiKey(key)
-    except ValueError:
-        return f"Unknown-{key}?"
-    return "ApiVersion" if api is ApiKey.API_VERSIONS else api.name.title().replace("_", "")
-
-
-def _state(state: str, broker: Broker) -> str:
-    """A broker's state with the stage of authentication, which the engine doesn't know."""
-    under_way = broker.authentication
-    if under_way is None:
-        return state
-    return "REAUTH" if under_way.again else AUTH_STATES[under_way.asked]
-
-
-class Polls(NamedTuple):
-    """The application's polls until the end of a window: sums since the start."""
-
-    at: float
-    sum_us: int = 0
-    calls: int = 0
-    idle_us: int = 0
+    from kafka_native.statistics import ClientMetrics
 
 
 class Statistics:
@@ -163,38 +46,42 @@ class Statistics:
 
         ``interval_s`` 0: no documents.
         """
-        self._context = context
-        self._managers = managers
-        self._control = managers.consumer
-        self._name = name
-        self._client_id = client_id
-        self._type = "consumer" if kind == "consumer" else "producer"
-        self._apis = sorted(COMMON + (CONSUMING if kind == "consumer" else PRODUCING))
+        self._states = states = States(context, managers, fatal, clock())
+
+        def make_reader() -> MetricsReader:
+            # not at the top: a client that is never asked for statistics doesn't import them
+            from kafka_native.control.metrics_reader import MetricsReader
+
+            return MetricsReader(
+                context,
+                managers,
+                states,
+                name=name,
+                client_id=client_id,
+                kind=kind,
+                fatal=fatal,
+                clock=clock,
+            )
+
+        self._make_reader = make_reader
+        self._reader: MetricsReader | None = None
         self._interval_s = interval_s
         self._stats_cb = stats_cb
         self._call_back = call_back
-        self._fatal = fatal
-        self._clock = clock
-        self._made_at = clock()
-        self._due = self._made_at + interval_s if interval_s > 0 and stats_cb is not None else NEVER
+        wanted = interval_s > 0 and stats_cb is not None
+        self._due = self._states.made_at + interval_s if wanted else NEVER
         self._waits = False  # a document waits for the application
-        self._polls_since = Polls(self._made_at)
-        self._polls_seen = 0
-        self._noted_at = self._polled_after = self._made_at
-        self._since: dict[str, tuple[str, float]] = {}
-
-    # --- documents ---
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
-        self._record_states(now)
-        self._note_polls(now)
+        self._states.record(now)
+        self._states.note_polls(now)
         if now >= self._due:
             next_due = self._due + self._interval_s
             self._due = next_due if next_due > now else now + self._interval_s
             if not self._waits:
                 self._waits = True
-                self._call_back(partial(self._give, to_json(self.collect(end=True))))
+                self._call_back(partial(self._give, self._document()))
         return [], self._due
 
     def _give(self, text: str) -> object:
@@ -208,345 +95,13 @@ class Statistics:
         """
         return self.collect(end=self._due == NEVER)
 
-    def _record_states(self, now: float) -> None:
-        """Records when the states have changed."""
-        states = {
-            "group": self._group_state,
-            "identity": self._identity_state,
-            "transaction": self._transaction_state,
-        }
-        for what, state in states.items():
-            is_now = state()
-            if what not in self._since or self._since[what][0] != is_now:
-                self._since[what] = (is_now, now)
-
-    def _age_ms(self, what: str, now: float) -> int:
-        return int((now - self._since.get(what, ("", self._made_at))[1]) * 1000)
-
-    # --- the client ---
-
     def collect(self, *, end: bool) -> ClientMetrics:
         """Returns all current values. ``end``: ends the windows."""
-        # first, so that the document contains everything up to this time
-        began_us = time.monotonic_ns() // 1000
-        now = self._clock()
-        self._record_states(now)
-        engine = self._context.engine
-        counted = snapshots.client_snapshot(engine)
-        counted["replyq"] += len(engine.callbacks) + len(engine.notices)
-        if self._type == "consumer":
-            counted |= {"msg_max": 0, "msg_size_max": 0}
-        topics = self._topics(now, end)
-        return ClientMetrics(
-            name=self._name,
-            client_id=self._client_id,
-            type=self._type,
-            ts=began_us,
-            time=int(time.time()),
-            age=int((now - self._made_at) * 1_000_000),
-            simple_cnt=0,
-            metadata_cache_cnt=sum(topic.known for topic in self._context.metadata.topics.values()),
-            brokers=self._brokers(topics, end),
-            topics=topics,
-            cgrp=self._group(now),
-            eos=self._eos(now),
-            fatal=self._fatal_metrics(),
-            consumer=None if self._control is None else self._consumer(topics, now, end),
-            **counted,
-        )
+        if self._reader is None:
+            self._reader = self._make_reader()
+        return self._reader.read(end=end)
 
-    def _fatal_metrics(self) -> FatalMetrics | None:
-        error = self._fatal()
-        return None if error is None else FatalMetrics(error.name(), error.str(), 1)
+    def _document(self) -> str:
+        from kafka_native.statistics import to_json
 
-    # --- brokers ---
-
-    def _brokers(self, topics: dict[str, TopicMetrics], end: bool) -> dict[str, BrokerMetrics]:
-        toppars: dict[int, dict[str, BrokerPartition]] = {}
-        for topic in topics.values():
-            for each in topic.partitions.values():
-                of_broker = toppars.setdefault(each.broker, {})
-                of_broker[f"{topic.topic}-{each.partition}"] = BrokerPartition(
-                    topic.topic, each.partition
-                )
-        made = (self._broker(each, toppars, end) for each in self._context.pool.brokers())
-        return {each.name: each for each in made}
-
-    def _broker(
-        self, broker: Broker, toppars: dict[int, dict[str, BrokerPartition]], end: bool
-    ) -> BrokerMetrics:
-        counted = snapshots.broker_snapshot(self._context.engine, broker.handle, end)
-        requests: list[int] = counted.pop("requests")
-        counted |= {
-            name: Window(**counted[name])
-            for name in ("int_latency", "outbuf_latency", "rtt", "throttle")
-        }
-        asked = {api_name(key): requests[key] for key in self._apis}
-        asked |= {api_name(key): count for key, count in enumerate(requests) if count}
-        source = (
-            "logical" if broker.dedicated else "configured" if broker.node_id < 0 else "learned"
-        )
-        return BrokerMetrics(
-            name=self._broker_name(broker),
-            nodeid=-1 if broker.dedicated else broker.node_id,
-            nodename=f"{broker.host}:{broker.port}",
-            source=source,
-            state=_state(STATES[counted.pop("state")], broker),
-            zbuf_grow=0,
-            buf_grow=0,
-            req=asked,
-            toppars=toppars.get(broker.node_id, {}) if source == "learned" else {},
-            **counted,
-        )
-
-    def _broker_name(self, broker: Broker) -> str:
-        """A broker's name. Only the connection to the current coordinator has no node id."""
-        if broker.purpose != "coordinator":
-            return broker.name
-        target = None if self._control is None else self._control.coordinator.target
-        current = target is not None and self._context.pool.where(target)[0] == broker.node_id
-        return COORDINATOR if current else f"{COORDINATOR}/{broker.node_id}"
-
-    # --- topics ---
-
-    def _topics(self, now: float, end: bool) -> dict[str, TopicMetrics]:
-        if self._managers.fetches is None:
-            return {
-                topic.name: self._produced(topic, now, end)
-                for topic in list(self._context.engine.topics)
-            }
-        by_topic: dict[str, list[Assigned]] = {}
-        for assigned in self._managers.fetches.assigned.values():
-            by_topic.setdefault(assigned.topic, []).append(assigned)
-        return {name: self._consumed(name, several, now) for name, several in by_topic.items()}
-
-    def _metadata_age_ms(self, known: Known | None, now: float) -> int:
-        return (
-            -1
-            if known is None or known.updated_at is None
-            else int((now - known.updated_at) * 1000)
-        )
-
-    def _produced(self, topic: Topic, now: float, end: bool) -> TopicMetrics:
-        counted = snapshots.topic_snapshot(topic, end)
-        known = self._context.metadata.topics.get(topic.name)
-        partitions = [*range(counted["partition_count"]), INTERNAL_PARTITION]
-        return TopicMetrics(
-            topic=topic.name,
-            age=counted["age"],
-            metadata_age=self._metadata_age_ms(known, now),
-            batchsize=Window(**counted["batchsize"]),
-            batchcnt=Window(**counted["batchcnt"]),
-            partitions={each: self._produced_partition(topic, known, each) for each in partitions},
-        )
-
-    def _leader_fields(self, known: Known | None, partition: int) -> dict[str, Any]:
-        """A partition's broker, leader and leader epoch, from the metadata."""
-        if known is None or not 0 <= partition < len(known.partitions):
-            return {"unknown": partition != INTERNAL_PARTITION}
-        leader = known.partitions[partition]
-        return {"broker": leader.leader, "leader": leader.leader, "leader_epoch": leader.epoch}
-
-    def _produced_partition(
-        self, topic: Topic, known: Known | None, partition: int
-    ) -> PartitionMetrics:
-        counted: dict[str, Any] = dict(snapshots.partition_snapshot(topic, partition))
-        next_seq = counted.pop("next_seq")
-        if self._managers.identity is not None or self._managers.transactions is not None:
-            counted |= {
-                "next_ack_seq": next_seq,
-                "next_err_seq": next_seq,
-                "acked_msgid": counted["txmsgs"],
-            }
-        return PartitionMetrics(
-            partition=partition, **self._leader_fields(known, partition), **counted
-        )
-
-    def _consumed(self, name: str, several: list[Assigned], now: float) -> TopicMetrics:
-        known = self._context.metadata.topics.get(name)
-        partitions = {each.partition: self._consumed_partition(each, known) for each in several}
-        partitions[INTERNAL_PARTITION] = PartitionMetrics(partition=INTERNAL_PARTITION)
-        return TopicMetrics(
-            topic=name,
-            age=0 if known is None else int((now - known.wanted_since) * 1000),
-            metadata_age=self._metadata_age_ms(known, now),
-            batchsize=Window(),
-            batchcnt=Window(),
-            partitions=partitions,
-        )
-
-    def _consumed_partition(self, assigned: Assigned, known: Known | None) -> PartitionMetrics:
-        assert self._managers.fetches is not None
-        place = self._leader_fields(known, assigned.partition)
-        counted: dict[str, Any] = (
-            {} if assigned.cursor is None else dict(snapshots.cursor_snapshot(assigned.cursor))
-        )
-        if counted:
-            counted["msgs"] = counted["rxmsgs"]
-        if assigned.replica != NO_LEADER:
-            place["broker"] = assigned.replica
-        stored = None if self._control is None else self._control.commits.stored_position(assigned)
-        committed = assigned.committed
-        end = counted.get(
-            "ls_offset" if self._managers.fetches.read_committed else "hi_offset", OFFSET_INVALID
-        )
-        offsets: dict[str, Any] = {
-            "stored_offset": OFFSET_INVALID if stored is None else stored.offset,
-            "stored_leader_epoch": NO_EPOCH if stored is None else stored.epoch,
-            "committed_offset": OFFSET_INVALID if committed is None else committed.offset,
-            "committed_leader_epoch": NO_EPOCH if committed is None else committed.epoch,
-        }
-        return PartitionMetrics(
-            partition=assigned.partition,
-            desired=True,
-            fetch_state=_fetch_state(assigned),
-            query_offset=assigned.offset if assigned.offset < 0 else OFFSET_INVALID,
-            app_offset=assigned.position if assigned.position >= 0 else OFFSET_INVALID,
-            consumer_lag=_lag(end, offsets["committed_offset"]),
-            consumer_lag_stored=_lag(end, offsets["stored_offset"]),
-            consumer_lead=_lead(assigned, counted.get("lo_offset", OFFSET_INVALID)),
-            **place,
-            **offsets,
-            **counted,
-        )
-
-    # --- the consumer, and its application's polls ---
-
-    def _consumer(
-        self, topics: dict[str, TopicMetrics], now: float, end: bool
-    ) -> ConsumerMetrics | None:
-        control = self._control
-        if control is None:
-            return None
-        leads = [
-            each.consumer_lead
-            for topic in topics.values()
-            for each in topic.partitions.values()
-            if each.consumer_lead >= 0
-        ]
-        lags = [control.fetches.lag(each) for each in control.fetches.assigned.values()]
-        called_us, sum_us, calls, max_us = control.poll_times(end)
-        idle_us = snapshots.idle_us(self._context.engine)
-        since = self._polls_since
-        if end:
-            self._polls_since = Polls(now, sum_us, calls, idle_us)
-        count = calls - since.calls
-        waited_s, elapsed_s = (idle_us - since.idle_us) / 1_000_000, now - since.at
-        return ConsumerMetrics(
-            lead_min=min(leads, default=-1),
-            lag_max=max((lag for lag in lags if lag is not None), default=-1),
-            time_between_poll_avg=(sum_us - since.sum_us) // count if count else -1,
-            time_between_poll_max=max_us if count else -1,
-            poll_idle_ratio_avg=min(1.0, waited_s / elapsed_s) if elapsed_s > 0 else 0.0,
-            last_poll_seconds_ago=self._last_poll_s(called_us, now),
-        )
-
-    def _note_polls(self, now: float) -> None:
-        """Records when the application polled last, by the number of its polls.
-
-        Polls that take messages of an open batch read no clock.
-        """
-        if self._control is not None:
-            polls, _ = self._control.polls()
-            if polls != self._polls_seen:
-                self._polls_seen, self._polled_after = polls, self._noted_at
-            self._noted_at = now
-
-    def _last_poll_s(self, called_us: int, now: float) -> int:
-        assert self._control is not None
-        self._note_polls(now)
-        _, inside = self._control.polls()
-        if inside or not called_us:
-            return 0 if inside else -1
-        called_s = now - (time.monotonic_ns() / 1e9 - called_us / 1e6)
-        return max(0, int(now - max(called_s, self._polled_after)))
-
-    # --- the group, and a producer's identity ---
-
-    def _group_state(self) -> str:
-        if self._control is None or not self._control.member.group_id:
-            return ""
-        target = self._control.coordinator.target
-        if target is not None:
-            return "up" if self._context.pool.is_up(target) else "wait-broker-transport"
-        return "query-coord" if self._control.subscription.wanted else "init"
-
-    def _group(self, now: float) -> GroupMetrics | None:
-        state, control = self._group_state(), self._control
-        if not state or control is None:
-            return None
-        rebalance = control.rebalance
-        join_state = JOIN_STATES[control.membership.state.name]
-        if join_state == "steady" and rebalance.kind is not None:
-            join_state = (
-                "wait-assign-call" if rebalance.kind is Kind.ASSIGN else "wait-unassign-call"
-            )
-        return GroupMetrics(
-            state=state,
-            stateage=self._age_ms("group", now),
-            join_state=join_state,
-            rebalance_age=0 if rebalance.last_at is None else int((now - rebalance.last_at) * 1000),
-            rebalance_cnt=rebalance.count,
-            rebalance_reason=control.membership.rebalance_reason,
-            assignment_size=len(control.fetches.assigned),
-        )
-
-    def _identity_state(self) -> str:
-        identity, transactions = self._managers.identity, self._managers.transactions
-        if identity is None and transactions is None:
-            return ""
-        if self._fatal() is not None:
-            return "FatalError"
-        if transactions is not None:
-            return (
-                "Assigned"
-                if transactions.granted
-                else "WaitPID"
-                if transactions.state is State.WAIT_PID
-                else "Init"
-            )
-        assert identity is not None
-        if identity.known:
-            return "Assigned"
-        return "WaitPID" if identity.asking else "RequestPID"
-
-    def _transaction_state(self) -> str:
-        transactions = self._managers.transactions
-        return State.INIT.value if transactions is None else transactions.state.value
-
-    def _eos(self, now: float) -> EosMetrics | None:
-        transactions = self._managers.transactions
-        numbering = transactions or self._managers.identity
-        if numbering is None:
-            return None
-        return EosMetrics(
-            idemp_state=self._identity_state(),
-            idemp_stateage=self._age_ms("identity", now),
-            txn_state=self._transaction_state(),
-            txn_stateage=self._age_ms("transaction", now),
-            txn_may_enq=transactions is not None and transactions.taking,
-            producer_id=numbering.producer_id,
-            producer_epoch=numbering.epoch,
-            epoch_cnt=numbering.granted,
-        )
-
-
-def _fetch_state(assigned: Assigned) -> str:
-    if assigned.paused or assigned.failed:
-        return "stopped"
-    if assigned.fetching:
-        return "active"
-    if assigned.waiting:
-        return "offset-query" if assigned.offset < 0 else "validate-epoch-wait"
-    return "offset-wait" if assigned.due > 0 else "none"
-
-
-def _lead(assigned: Assigned, start: int) -> int:
-    """The distance from the log's start to the application's position; -1: unknown."""
-    position = assigned.position if assigned.position >= 0 else assigned.base.offset
-    return max(0, position - start) if start >= 0 and position >= 0 else -1
-
-
-def _lag(end: int, offset: int) -> int:
-    """The difference; -1: one of the two isn't known."""
-    return end - offset if 0 <= offset <= end else -1
+        return to_json(self.collect(end=True))

@@ -32,7 +32,7 @@ from kafka_native.control.errors import (
 )
 from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
-from kafka_native.control.statistics import JOIN_STATES
+from kafka_native.control.states import JOIN_STATES
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
 from kafka_native.protocol.schema import ZERO_UUID

@@ -522,6 +522,12 @@ class MockCluster:
 
     # --- faults ---
 
+    def end_faults(self) -> None:
+        """Forget the faults that no request has met, and start stopped and removed brokers."""
+        self.faults.clear()
+        for broker in self.broker_ids:
+            self.broker_up(broker)
+
     def push_request_errors(
         self,
         api_key: int,

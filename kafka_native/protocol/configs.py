@@ -5,6 +5,9 @@ The APIs are DescribeConfigs, AlterConfigs, IncrementalAlterConfigs and ListConf
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -18,6 +21,12 @@ from kafka_native.protocol.schema import (
     int32,
     string,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+CLIENT_METRICS = 16
+"""The resource type of client metrics."""
 
 
 class DescribeConfigsRequest(
@@ -35,6 +44,14 @@ class DescribeConfigsRequest(
     resources: list[Resource] = array(Resource, "0+")
     include_synonyms: bool = boolean("1+")
     include_documentation: bool = boolean("3+")
+
+    def for_version(self, version: int) -> Self:
+        """Older brokers (before 1.1, KIP-226) have no synonyms."""
+        if version >= 1:
+            return self
+        message = copy.copy(self)
+        message.include_synonyms = False
+        return message
 
 
 class DescribeConfigsResponse(
@@ -156,6 +173,19 @@ class ListConfigResourcesRequest(
     """Ask which resources have settings. Version 0 only lists client metrics resources."""
 
     resource_types: list[int] = array(int8(), "1+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """Version 0 only lists client metrics."""
+        first = self.min_version if self.resource_types == [CLIENT_METRICS] else 1
+        return first, self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """Version 0 only lists client metrics."""
+        if version >= 1:
+            return self
+        message = copy.copy(self)
+        message.resource_types = []
+        return message
 
 
 class ListConfigResourcesResponse(

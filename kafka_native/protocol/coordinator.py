@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -15,6 +18,9 @@ from kafka_native.protocol.schema import (
     string,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
 
 class FindCoordinatorRequest(
     Request, api_key=ApiKey.FIND_COORDINATOR, versions="0-6", flexible="3+"
@@ -27,6 +33,19 @@ class FindCoordinatorRequest(
     key: str = string("0-3")
     key_type: int = int8("1+")  # 0 group, 1 transaction, 2 share partition
     coordinator_keys: list[str] = array(string(), "4+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """Version 0 (before 0.11) knows the coordinators of groups only."""
+        return (1 if self.key_type else self.min_version), self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """With one key or with several, as the version has it."""
+        message = copy.copy(self)
+        if version >= 4:
+            message.key = ""
+        else:
+            message.coordinator_keys = []
+        return message
 
 
 class FindCoordinatorResponse(

@@ -5,6 +5,9 @@ No repr shows an HMAC, which is a token's secret.
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -17,6 +20,9 @@ from kafka_native.protocol.schema import (
     int64,
     string,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class CreateDelegationTokenRequest(
@@ -34,6 +40,19 @@ class CreateDelegationTokenRequest(
     owner_principal_name: str | None = string("3+", nullable="3+")
     renewers: list[Renewer] = array(Renewer, "0+")
     max_lifetime_ms: int = int64("0+")  # -1: the broker's default
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """Another owner than the connection's user needs version 3."""
+        first = self.min_version if self.owner_principal_name is None else 3
+        return first, self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """Without an owner for old brokers: the token is for the connection's own user."""
+        if version >= 3:
+            return self
+        message = copy.copy(self)
+        message.owner_principal_type = message.owner_principal_name = ""
+        return message
 
 
 class CreateDelegationTokenResponse(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -17,6 +20,9 @@ from kafka_native.protocol.schema import (
     struct,
     uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class JoinGroupRequest(Request, api_key=ApiKey.JOIN_GROUP, versions="0-9", flexible="6+"):
@@ -117,6 +123,19 @@ class LeaveGroupRequest(Request, api_key=ApiKey.LEAVE_GROUP, versions="0-5", fle
     member_id: str = string("0-2")
     members: list[Member] = array(Member, "3+")
 
+    def expressible_versions(self) -> tuple[int, int]:
+        """Several members and instance ids need version 3 (KIP-345)."""
+        return (self.min_version if self.member_id else 3), self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """With one member or with several, as the version has it."""
+        message = copy.copy(self)
+        if version >= 3:
+            message.member_id = ""
+        else:
+            message.members = []
+        return message
+
 
 class LeaveGroupResponse(Response, api_key=ApiKey.LEAVE_GROUP, versions="0-5", flexible="4+"):
     """The outcome for each member."""
@@ -160,6 +179,14 @@ class ConsumerGroupHeartbeatRequest(
     topic_partitions: list[TopicPartitions] | None = array(
         TopicPartitions, "0+", nullable="0+", default=None
     )
+
+    def for_version(self, version: int) -> Self:
+        """Version 0 has no regular expression; an empty one means none."""
+        if version >= 1:
+            return self
+        message = copy.copy(self)
+        message.subscribed_topic_regex = message.subscribed_topic_regex or None
+        return message
 
 
 class ConsumerGroupHeartbeatResponse(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -17,6 +20,9 @@ from kafka_native.protocol.schema import (
     struct,
     uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class MetadataRequest(Request, api_key=ApiKey.METADATA, versions="0-13", flexible="9+"):
@@ -35,6 +41,16 @@ class MetadataRequest(Request, api_key=ApiKey.METADATA, versions="0-13", flexibl
     allow_auto_topic_creation: bool = boolean("4+", default=True)
     include_cluster_authorized_operations: bool = boolean("8-10")
     include_topic_authorized_operations: bool = boolean("8+")
+
+    def for_version(self, version: int) -> Self:
+        """Old brokers create topics as their own configuration says."""
+        if version >= 4:
+            return self
+        message = copy.copy(self)
+        message.allow_auto_topic_creation = True
+        if version == 0 and message.topics is None:
+            message.topics = []  # all
+        return message
 
 
 class MetadataResponse(Response, api_key=ApiKey.METADATA, versions="0-13", flexible="9+"):

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
+    ZERO_UUID,
     Request,
     Response,
     Struct,
@@ -16,6 +20,14 @@ from kafka_native.protocol.schema import (
     string,
     uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+LAST_BY_NAME = 9
+"""The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
+MAX_TIMESTAMP = -3
+"""The timestamp that means the record with the highest timestamp (KIP-734)."""
 
 
 class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
@@ -43,6 +55,23 @@ class ListOffsetsRequest(Request, api_key=ApiKey.LIST_OFFSETS, versions="0-11", 
     isolation_level: int = int8("2+")  # 0 read_uncommitted, 1 read_committed
     topics: list[Topic] = array(Topic, "0+")
     timeout_ms: int = int32("10+", ignorable=True)
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """The record with the highest timestamp needs version 7 (KIP-734)."""
+        wants_max_timestamp = any(
+            partition.timestamp == MAX_TIMESTAMP
+            for topic in self.topics
+            for partition in topic.partitions
+        )
+        return (7 if wants_max_timestamp else self.min_version), self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """Old brokers have no transactions, so no isolation level."""
+        if version >= 2:
+            return self
+        message = copy.copy(self)
+        message.isolation_level = 0
+        return message
 
 
 class ListOffsetsResponse(Response, api_key=ApiKey.LIST_OFFSETS, versions="0-11", flexible="6+"):
@@ -88,6 +117,10 @@ class OffsetForLeaderEpochRequest(
 
     replica_id: int = int32("3+", default=-2, ignorable=True)  # clients are -1
     topics: list[Topic] = array(Topic, "0+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """Versions 0 and 1 are for brokers only."""
+        return 2, self.max_version
 
 
 class OffsetForLeaderEpochResponse(
@@ -139,6 +172,19 @@ class OffsetCommitRequest(Request, api_key=ApiKey.OFFSET_COMMIT, versions="0-10"
     retention_time_ms: int = int64("2-4", default=-1, ignorable=True)
     topics: list[Topic] = array(Topic, "0+")
 
+    def expressible_versions(self) -> tuple[int, int]:
+        """A topic whose id isn't known needs a version with names."""
+        by_name = any(topic.topic_id == ZERO_UUID for topic in self.topics)
+        return self.min_version, (LAST_BY_NAME if by_name else self.max_version)
+
+    def for_version(self, version: int) -> Self:
+        """Old brokers have no static members."""
+        if version >= 7:
+            return self
+        message = copy.copy(self)
+        message.group_instance_id = None
+        return message
+
 
 class OffsetCommitResponse(Response, api_key=ApiKey.OFFSET_COMMIT, versions="0-10", flexible="8+"):
     """The outcome for each partition."""
@@ -188,6 +234,25 @@ class OffsetFetchRequest(Request, api_key=ApiKey.OFFSET_FETCH, versions="0-10", 
     topics: list[Topic] | None = array(Topic, "0-7", nullable="2-7")
     groups: list[Group] = array(Group, "8+")
     require_stable: bool = boolean("7+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """A topic whose id isn't known needs a version with names."""
+        by_name = any(
+            group.topics is None or any(topic.topic_id == ZERO_UUID for topic in group.topics)
+            for group in self.groups
+        )
+        return self.min_version, (LAST_BY_NAME if by_name else self.max_version)
+
+    def for_version(self, version: int) -> Self:
+        """For one group or several, as the version has it."""
+        message = copy.copy(self)
+        if version >= 8:
+            message.group_id, message.topics = "", []
+        else:
+            message.groups = []
+        # older brokers have only stable offsets
+        message.require_stable = message.require_stable and version >= 7
+        return message
 
 
 class OffsetFetchResponse(Response, api_key=ApiKey.OFFSET_FETCH, versions="0-10", flexible="6+"):

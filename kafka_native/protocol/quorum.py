@@ -6,6 +6,9 @@ and RemoveRaftVoter.
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -23,6 +26,12 @@ from kafka_native.protocol.schema import (
     uuid,
 )
 
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+ONLY_UP = 1
+"""The update type that allows only upgrades."""
+
 
 class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0-2", flexible="0+"):
     """Change the levels of features in the whole cluster (KIP-584)."""
@@ -39,6 +48,21 @@ class UpdateFeaturesRequest(Request, api_key=ApiKey.UPDATE_FEATURES, versions="0
     timeout_ms: int = int32("0+", default=60000)
     feature_updates: list[FeatureUpdate] = array(FeatureUpdate, "0+")
     validate_only: bool = boolean("1+")
+
+    def for_version(self, version: int) -> Self:
+        """Version 0 has a flag in place of the update type."""
+        if version >= 1:
+            return self
+        message = copy.copy(self)
+        message.feature_updates = [
+            self.FeatureUpdate(
+                feature=update.feature,
+                max_version_level=update.max_version_level,
+                allow_downgrade=update.upgrade_type != ONLY_UP,
+            )
+            for update in self.feature_updates
+        ]
+        return message
 
 
 class UpdateFeaturesResponse(

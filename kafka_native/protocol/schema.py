@@ -456,6 +456,14 @@ class Message(Versioned):
 class Request(Message):
     """A message from a client to a broker."""
 
+    def expressible_versions(self) -> tuple[int, int]:
+        """The first and the last version that can express this message."""
+        return self.min_version, self.max_version
+
+    def for_version(self, version: int) -> Self:
+        """Return the message without fields that the version lacks but old brokers don't need."""
+        return self
+
 
 class Response(Message):
     """A broker's response to a request."""

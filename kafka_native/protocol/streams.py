@@ -192,6 +192,10 @@ class StreamsGroupDescribeRequest(
     include_authorized_operations: bool = boolean("0+")
     include_topology_description: bool = boolean("1+")
 
+    def expressible_versions(self) -> tuple[int, int]:
+        """The nodes of a topology need version 1 (KIP-1331)."""
+        return (1 if self.include_topology_description else self.min_version), self.max_version
+
 
 class StreamsGroupDescribeResponse(
     Response, api_key=ApiKey.STREAMS_GROUP_DESCRIBE, versions="0-1", flexible="0+"

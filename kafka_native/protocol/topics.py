@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
     Request,
@@ -16,6 +19,9 @@ from kafka_native.protocol.schema import (
     string,
     uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 class CreateTopicsRequest(Request, api_key=ApiKey.CREATE_TOPICS, versions="0-7", flexible="5+"):
@@ -87,6 +93,14 @@ class DeleteTopicsRequest(Request, api_key=ApiKey.DELETE_TOPICS, versions="0-6",
     topics: list[Topic] = array(Topic, "6+")
     topic_names: list[str] = array(string(), "0-5", ignorable=True)
     timeout_ms: int = int32("0+")
+
+    def for_version(self, version: int) -> Self:
+        """Up to version 5 the names are in ``topic_names``."""
+        if version >= 6:
+            return self
+        message = copy.copy(self)
+        message.topics = []
+        return message
 
 
 class DeleteTopicsResponse(Response, api_key=ApiKey.DELETE_TOPICS, versions="0-6", flexible="4+"):

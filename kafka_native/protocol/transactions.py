@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TYPE_CHECKING
+
 from kafka_native.protocol.api_keys import ApiKey
 from kafka_native.protocol.schema import (
+    ZERO_UUID,
     Request,
     Response,
     Struct,
@@ -17,6 +21,14 @@ from kafka_native.protocol.schema import (
     string,
     uuid,
 )
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+LAST_TXN_BY_NAME = 5
+"""The last TxnOffsetCommit version with topic names; later ones have topic ids (KIP-1319)."""
+FIRST_TWO_PHASE = 6
+"""The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable."""
 
 
 class InitProducerIdRequest(
@@ -33,6 +45,20 @@ class InitProducerIdRequest(
     producer_epoch: int = int16("3+", default=-1)
     enable2_pc: bool = boolean("6+")
     keep_prepared_txn: bool = boolean("6+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """Two-phase commit needs version 6 (KIP-939); nothing else uses that unstable version."""
+        if self.enable2_pc:
+            return FIRST_TWO_PHASE, self.max_version
+        return self.min_version, FIRST_TWO_PHASE - 1
+
+    def for_version(self, version: int) -> Self:
+        """Up to version 2 the coordinator raises the epoch whoever asks (2.5, KIP-360)."""
+        if version >= 3:
+            return self
+        message = copy.copy(self)
+        message.producer_id = message.producer_epoch = -1
+        return message
 
 
 class InitProducerIdResponse(
@@ -182,6 +208,20 @@ class TxnOffsetCommitRequest(
     member_id: str = string("3+")
     group_instance_id: str | None = string("3+", nullable="3+", default=None)
     topics: list[Topic] = array(Topic, "0+")
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """A topic whose id isn't known needs a version with names (KIP-1319)."""
+        by_name = any(topic.topic_id == ZERO_UUID for topic in self.topics)
+        return self.min_version, (LAST_TXN_BY_NAME if by_name else self.max_version)
+
+    def for_version(self, version: int) -> Self:
+        """Older coordinators (before 2.5, KIP-447) don't check the member."""
+        if version >= 3:
+            return self
+        message = copy.copy(self)
+        message.generation_id_or_member_epoch, message.member_id = -1, ""
+        message.group_instance_id = None
+        return message
 
 
 class TxnOffsetCommitResponse(
@@ -351,6 +391,12 @@ class ListTransactionsRequest(
     # KIP-994: only transactions that have run longer, in ms
     duration_filter: int = int64("1+", default=-1)
     transactional_id_pattern: str | None = string("2+", nullable="2+", default=None)  # KIP-1152
+
+    def expressible_versions(self) -> tuple[int, int]:
+        """A pattern needs version 2, a duration version 1."""
+        if self.transactional_id_pattern is not None:
+            return 2, self.max_version
+        return (1 if self.duration_filter >= 0 else self.min_version), self.max_version
 
 
 class ListTransactionsResponse(

@@ -9,7 +9,6 @@ Thread: any.
 from __future__ import annotations
 
 import base64
-import html
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -164,6 +163,8 @@ def _character(character: str) -> str:
 
     Most match several layers: ``%25%32F``, ``\\\"``.
     """
+    import html  # only for secrets with special characters
+
     if _is_plain(character):
         return character
     code, data = ord(character), character.encode("utf-8", "surrogatepass")

@@ -8,10 +8,11 @@ as a whole, and the topic's messages are acknowledged.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -31,11 +32,15 @@ __all__ = [
     "SCHEMA",
     "UNFINISHED",
     "DeadLetterWriter",
+    "LetterFile",
+    "LetterProducer",
     "add_headers",
+    "check_place",
     "check_target",
     "file_name",
     "letters_of",
     "open_writer",
+    "remove_stale",
     "topic_id_of",
     "with_headers",
 ]
@@ -46,6 +51,11 @@ _DIGITS: Final = 19
 """The digits of offsets in the names of files."""
 _SAFE: Final = str.maketrans("+/", "-_")
 """For topic ids, which are base64, in file names."""
+_NAME: Final = re.compile(
+    rf"(?P<topic>.+)-(?P<partition>[0-9]+)-(?P<start>[0-9]{{{_DIGITS}}})-(?P<end>[0-9]{{{_DIGITS}}})"
+    r"(?:-(?P<topic_id>.+))?\.parquet"
+)
+"""A name that `file_name` makes."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -93,8 +103,8 @@ HEADERS: Final[Mapping[str, str]] = {
 _ROWS_MAX: Final = 10_000
 _BYTES_MAX: Final = 4 << 20
 """Dead letters that are written at once."""
-_STAGES: Final = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER"}
-"""Kafka Connect's names of the fields."""
+_STAGES: Final = {"key": "KEY_CONVERTER", "value": "VALUE_CONVERTER", None: "KAFKA_PRODUCE"}
+"""Kafka Connect's names of the fields. Without a field, the cluster has refused the record."""
 
 _REASON: Final = (
     r"(?s)^(?:schema (?:id (?P<schema_id>[0-9]+)|(?P<schema_guid>[0-9a-f]{8}(?:-[0-9a-f]{4}){3}"
@@ -170,7 +180,11 @@ class DeadLetterWriter(ABC):
                 pa.Table.from_batches(self._pending).combine_chunks().cast(_PENDING),
                 *tables,
             ]
-        for batch in pa.concat_tables(tables).combine_chunks().to_batches():
+        whole = pa.concat_tables(tables).combine_chunks()
+        if self._unfit:
+            # They come after those records of their batch that don't decode.
+            whole = whole.sort_by("offset")
+        for batch in whole.to_batches():
             self._write(letters_of(batch, self._range))
         self._pending, self._unfit = [], []
         self._pending_rows = self._pending_bytes = 0
@@ -208,9 +222,15 @@ def check_target(options: SourceOptions) -> None:
     :raises OptionError: The topic doesn't exist, or the folder can't be made.
     :raises KafkaException: The brokers don't answer, or reject the producer.
     """
-    target = options.dead_letters
-    if target is None:
-        return
+    if options.dead_letters is not None:
+        interval_s = options.retry_interval_s
+        check_place(options.dead_letters, options.api_timeout_s, options.fetch_retries, interval_s)
+
+
+def check_place(
+    target: DeadLetterTarget, timeout_s: float, retries: int, interval_s: float
+) -> None:
+    """Check that the topic exists, or make the folder. The errors are those of `check_target`."""
     if target.sink is None:
         try:
             Folder(target.folder).make(UNFINISHED)
@@ -218,10 +238,10 @@ def check_target(options: SourceOptions) -> None:
             raise OptionError("deadLetters", f"no folder {target.folder}: {error}") from error
         return
     with admitted(Producer(dict(target.sink.producer))) as producer:
-        for attempt in range(options.fetch_retries + 1):
+        for attempt in range(retries + 1):
             if attempt:
-                time.sleep(options.retry_interval_s)  # this broker may not know a new topic yet
-            topics = producer.list_topics(target.sink.topic, options.api_timeout_s).topics
+                time.sleep(interval_s)  # this broker may not know a new topic yet
+            topics = producer.list_topics(target.sink.topic, timeout_s).topics
             found = topics.get(str(target.sink.topic))
             if found is not None and found.error is None:
                 return
@@ -229,18 +249,16 @@ def check_target(options: SourceOptions) -> None:
 
 
 def letters_of(batch: pa.RecordBatch, range_: OffsetRange) -> pa.RecordBatch:
-    """Make dead letters with `SCHEMA`, in the order of their offsets.
+    """Make dead letters with `SCHEMA`.
 
-    :param batch: The columns that `DeadLetterWriter` collects.
+    :param batch: The columns that `DeadLetterWriter` collects, in the order of the offsets.
     """
-    # Records that don't fit Spark's types come after those of their batch that don't decode.
-    batch = batch.sort_by("offset")
     count = batch.num_rows
     reasons = batch.column("error").dictionary_encode()  # many have the same
     parts = pc.extract_regex(reasons.dictionary, _REASON).take(reasons.indices)
     columns = {name: batch.column(name) for name in batch.schema.names}
-    columns["topic"] = pa.array([range_.topic] * count, pa.string())
-    columns["partition"] = pa.array([range_.partition] * count, pa.int32())
+    columns["topic"] = pa.repeat(range_.topic, count)
+    columns["partition"] = pa.repeat(range_.partition, count)
     columns["error"] = parts.field("error")
     for name in ("schema_id", "schema_guid", "path", "position"):
         text = parts.field(name)
@@ -268,6 +286,80 @@ def topic_id_of(name: str, topic: str, partition: int) -> str:
     return offsets[2 * _DIGITS + 2 :]
 
 
+def remove_stale(options: SourceOptions, ranges: Sequence[OffsetRange]) -> None:
+    """Remove the files that an earlier run of a micro-batch has written with other ranges.
+
+    A driver that was killed runs its last micro-batch again, perhaps split into other tasks. Their
+    files have other names, so they wouldn't replace the earlier ones. The driver calls this before
+    the tasks of the first micro-batch. Files of other micro-batches have other offsets. If it is
+    killed meanwhile, the micro-batch runs again.
+
+    :param options: The query's options.
+    :param ranges: The ranges of all tasks of the micro-batch.
+    """
+    if options.dead_letters is None or options.dead_letters.sink is not None:
+        return
+    whole: dict[tuple[str, int, str], tuple[int, int]] = {}
+    for each in ranges:
+        place = (*each.key, each.topic_id.translate(_SAFE))
+        start, end = whole.get(place, (each.start, each.end))
+        whole[place] = min(start, each.start), max(end, each.end)
+    kept = {file_name(each) for each in ranges}
+    folder = Folder(options.dead_letters.folder)
+    for name in folder.names("", ".parquet") - kept:
+        found = _NAME.fullmatch(name)
+        if found is None:
+            continue
+        place = (found["topic"], int(found["partition"]), found["topic_id"] or "")
+        start, end = whole.get(place, (0, 0))
+        if start <= int(found["start"]) and int(found["end"]) <= end:
+            folder.delete(name)
+
+
+class LetterFile:
+    """A Parquet file of dead letters, in `UNFINISHED` until it is moved to its place."""
+
+    def __init__(self, folder: Folder, prefix: str, schema: pa.Schema) -> None:
+        """``prefix``: the beginning of its name. The first letter makes the file."""
+        self._folder = folder
+        self._schema = schema
+        self._path = f"{UNFINISHED}/{prefix}{uuid.uuid4().hex}.parquet"
+        self._writer: Any = None
+
+    def write(self, letters: pa.RecordBatch) -> None:
+        """Write dead letters with the schema."""
+        if self._writer is None:
+            import pyarrow.parquet as pq  # most tasks have no dead letters
+
+            self._folder.make(UNFINISHED)
+            self._writer = pq.ParquetWriter(
+                self._folder.full(self._path),
+                self._schema,
+                filesystem=self._folder.fs,
+                compression="zstd",
+                # With these, a small file takes three quarters of the time.
+                use_dictionary=["topic", "field", "error"],
+                write_statistics=["partition", "offset"],
+            )
+        self._writer.write_batch(letters)
+
+    def end(self) -> str:
+        """End the file. Return its path in the folder; empty: there are no letters."""
+        if self._writer is None:
+            return ""
+        self._writer.close()
+        self._writer = None
+        self._folder.sync_file(self._path)
+        return self._path
+
+    def abort(self) -> None:
+        """Delete the file, unless it has been ended."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            self._folder.delete(self._path)
+
+
 class _FolderWriter(DeadLetterWriter):
     """Writes one Parquet file for a range, if it has dead letters."""
 
@@ -276,64 +368,52 @@ class _FolderWriter(DeadLetterWriter):
         self._folder = folder
         self._name = file_name(range_)
         self._prefix = self._name.removesuffix("parquet")
-        self._unfinished = f"{UNFINISHED}/{self._prefix}{uuid.uuid4().hex}.parquet"
-        self._writer: Any = None
+        self._file = LetterFile(folder, self._prefix, SCHEMA)
 
     def _write(self, letters: pa.RecordBatch) -> None:
-        if self._writer is None:
-            import pyarrow.parquet as pq  # most ranges have no dead letters
-
-            self._folder.make(UNFINISHED)
-            self._writer = pq.ParquetWriter(
-                self._folder.full(self._unfinished),
-                SCHEMA,
-                filesystem=self._folder.fs,
-                compression="zstd",
-            )
-        self._writer.write_batch(letters)
+        self._file.write(letters)
 
     def _end(self) -> None:
-        if self._writer is None:
+        path = self._file.end()
+        if not path:
             if self._folder.exists(self._name):  # of an earlier attempt, when records didn't decode
                 self._folder.delete(self._name)
             return
-        self._writer.close()
-        self._writer = None
-        self._folder.sync_file(self._unfinished)
-        self._folder.move(self._unfinished, self._name)
+        self._folder.move(path, self._name)
         self._folder.sync("")
         for name in self._folder.names(UNFINISHED, ".parquet"):
             if name.startswith(self._prefix):  # of a killed attempt
                 self._folder.delete(f"{UNFINISHED}/{name}")
 
     def abort(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-            self._writer = None
-            self._folder.delete(self._unfinished)
+        self._file.abort()
 
 
 # --- a topic ---
 
 
-class _TopicWriter(DeadLetterWriter):
-    """Produces a message for each dead letter, with the context in headers."""
+class LetterProducer:
+    """Produces a message for each dead letter, with a producer that the first one borrows."""
 
-    def __init__(self, sink: SinkOptions, range_: OffsetRange) -> None:
-        super().__init__(range_)
+    def __init__(self, sink: SinkOptions) -> None:
+        """``sink``: the topic, and the producer's options."""
         self._sink = sink
         self._limit_s = delivery_timeout_s(sink)
         self._borrowed = contextlib.ExitStack()
         self._producer: Any = None
         self._error = ""
 
-    def _write(self, letters: pa.RecordBatch) -> None:
+    def send(self, messages: pa.RecordBatch) -> None:
+        """Queue messages, as `with_headers` makes them.
+
+        :raises DeadLetterError: The topic doesn't take them.
+        """
         if self._producer is None:
             self._producer = self._borrowed.enter_context(borrowed(self._sink))
         try:
             self._producer.produce_arrow(
                 self._sink.topic,
-                with_headers(letters),
+                messages,
                 value="value",
                 key="key",
                 headers="headers",
@@ -346,7 +426,11 @@ class _TopicWriter(DeadLetterWriter):
         self._producer.poll(0)
         self._check()
 
-    def _end(self) -> None:
+    def end(self) -> None:
+        """Wait until all messages are acknowledged.
+
+        :raises DeadLetterError: The topic doesn't take them.
+        """
         if self._producer is None:
             return
         if not wait_for_outcomes(self._producer, self._limit_s, self._check):
@@ -358,7 +442,8 @@ class _TopicWriter(DeadLetterWriter):
         self._borrowed.close()
 
     def abort(self) -> None:
-        self._borrowed.close()  # it drops what is queued
+        """Drop the messages that are queued."""
+        self._borrowed.close()
 
     def _take(self, report: ArrowReport) -> None:
         if report.error is not None and not self._error:
@@ -369,6 +454,23 @@ class _TopicWriter(DeadLetterWriter):
             raise DeadLetterError(
                 f"a dead letter wasn't written to topic {self._sink.topic}: {self._error}"
             )
+
+
+class _TopicWriter(DeadLetterWriter):
+    """Produces a message for each dead letter, with the context in headers."""
+
+    def __init__(self, sink: SinkOptions, range_: OffsetRange) -> None:
+        super().__init__(range_)
+        self._producer = LetterProducer(sink)
+
+    def _write(self, letters: pa.RecordBatch) -> None:
+        self._producer.send(with_headers(letters))
+
+    def _end(self) -> None:
+        self._producer.end()
+
+    def abort(self) -> None:
+        self._producer.abort()
 
 
 def with_headers(letters: pa.RecordBatch) -> pa.RecordBatch:

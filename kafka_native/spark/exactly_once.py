@@ -19,7 +19,7 @@ import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark import TaskContext
 
@@ -34,6 +34,9 @@ from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS, Key
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.properties import common_properties
 from kafka_native.types import ConsumerGroupMetadata, ConsumerGroupTopicPartitions
+
+if TYPE_CHECKING:
+    from kafka_native.spark.sink_dead_letters import KeptLetters
 
 __all__ = [
     "BatchTransaction",
@@ -140,19 +143,25 @@ def commit(
     query: str,
     batch_id: int,
     written: Collection[Key],
+    letters: KeptLetters | None = None,
 ) -> None:
     """Commit a micro-batch together with its marker.
 
     :param written: The partitions that its tasks, all of them ended, have written to.
+    :param letters: The dead letters; None: there are none for a topic.
     :raises ExactlyOnceError: The transaction is over.
+    :raises DeadLetterError: The topic doesn't take the dead letters.
     :raises KafkaException: A coordinator doesn't answer. The query's next start reads the outcome.
     """
-    if not written:
+    if not written and letters is None:
         return  # there is no transaction
-    marker = TopicPartition(min(written)[0], 0, batch_id + 1, query)
+    topic = letters.topic if letters is not None else min(written)[0]
+    marker = TopicPartition(topic, 0, batch_id + 1, query)
     try:
         with Producer(dict(options.producer)) as producer:
             adopt(producer, transaction.shared)
+            if letters is not None:
+                letters.send(producer)
             group = ConsumerGroupMetadata(options.transactional_id)
             producer.send_offsets_to_transaction([marker], group, CALL_TIMEOUT_S)
             producer.commit_transaction(CALL_TIMEOUT_S)
@@ -201,10 +210,13 @@ class TaskAttempt:
         return frozenset(self._claimed)
 
     @contextmanager
-    def joined(self, producer: Producer) -> Iterator[None]:
-        """Put the producer into the micro-batch's transaction. Its errors get a clearer text."""
+    def joined(self, producer: Producer, *, tolerant: bool = False) -> Iterator[None]:
+        """Put the producer into the micro-batch's transaction. Its errors get a clearer text.
+
+        :param tolerant: The transaction continues without rows that the brokers refuse as such.
+        """
         try:
-            adopt(producer, self._transaction.shared)
+            adopt(producer, self._transaction.shared, tolerant=tolerant)
             yield
         except Exception as error:
             cause = (

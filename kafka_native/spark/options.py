@@ -84,8 +84,8 @@ SOURCE_NAMES: Final = (
 )
 """The source's options besides ``kafka.*``, ``deadLetters.kafka.*`` and ``schema.registry.*``."""
 
-SINK_NAMES: Final = ("topic", "includeHeaders", "taskReports", *FORMAT_NAMES)
-"""The sink's options besides ``kafka.*`` and ``schema.registry.*``."""
+SINK_NAMES: Final = ("topic", "includeHeaders", "taskReports", "deadLetters", *FORMAT_NAMES)
+"""The sink's options besides ``kafka.*``, ``deadLetters.kafka.*`` and ``schema.registry.*``."""
 
 DEAD_LETTERS_PREFIX: Final = "deadletters."
 """The prefix of ``kafka.*`` properties for the producer of dead letters."""
@@ -357,6 +357,8 @@ class SinkOptions:
     """The stream's checkpoint, see `kafka_native.spark.kept_state`; empty: unknown."""
     propagation_s: float = PROPAGATION_S
     """Seconds for which the producer searches for a missing partition before the batch fails."""
+    dead_letters: DeadLetterTarget | None = None
+    """Where rows go that can't be written; None: nowhere, they fail the task."""
     task_reports: bool = False
     """Whether Python workers show the line that each task logs."""
     given: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
@@ -369,7 +371,7 @@ class SinkOptions:
         :raises OptionError: An option is unknown, missing or invalid.
         """
         given = lowered(options)
-        _check_names(given, SINK_NAMES, (PREFIX, REGISTRY_PREFIX))
+        _check_names(given, SINK_NAMES, (PREFIX, DEAD_LETTERS_PREFIX + PREFIX, REGISTRY_PREFIX))
         _refuse(given, _SINK_REFUSED)
         own = client_properties(given, "producer")
         # These are the defaults of the Java producer, which Spark's connector uses. The same keys
@@ -398,6 +400,7 @@ class SinkOptions:
             typed=parse_typed(given, () if topic is None else (topic,), None),
             checkpoint=given.get("checkpointlocation", "").strip(),
             propagation_s=_propagation_s(checked),
+            dead_letters=_sink_dead_letters(given, topic),
             task_reports=_OptionParser(given).flag("taskReports", False),
             given=given,
         )
@@ -616,11 +619,9 @@ def _fields(given: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 
 
 def _dead_letters(given: Mapping[str, str], subscription: Subscription) -> DeadLetterTarget | None:
-    """The target of dead letters: a topic if the name can be one, else a folder."""
-    target = given.get("deadletters", "").strip()
-    if not target:
-        if any(name.startswith(DEAD_LETTERS_PREFIX) for name in given) or "deadletters" in given:
-            raise OptionError("deadLetters", "it is missing: write a topic or a folder")
+    """The target of a source's dead letters."""
+    target = _dead_letter_target(given)
+    if target is None:
         return None
     if "value.format" not in given and "key.format" not in given:
         raise OptionError("deadLetters", "it needs value.format or key.format")
@@ -629,16 +630,46 @@ def _dead_letters(given: Mapping[str, str], subscription: Subscription) -> DeadL
         raise OptionError(
             "deadLetters", f"it takes bad records out of the frame: leave mode={mode} out"
         )
+    topic = None if target.sink is None else target.sink.topic
+    if topic is not None and (
+        topic in subscription.named_topics
+        or (subscription.pattern and topic_pattern(subscription.pattern).fullmatch(topic))
+    ):
+        raise OptionError("deadLetters", f"the query reads topic {topic} itself: write another")
+    return target
+
+
+def _sink_dead_letters(given: Mapping[str, str], topic: str | None) -> DeadLetterTarget | None:
+    """The target of a sink's dead letters."""
+    transactional = {PREFIX + name for name in ("transactional.id", "transaction.timeout.ms")}
+    target = _dead_letter_target(
+        {name: value for name, value in given.items() if name not in transactional}
+    )
+    if target is None:
+        return None
+    own = [name for name in given if name.startswith(DEAD_LETTERS_PREFIX)]
+    if own and PREFIX + "transactional.id" in given:
+        raise OptionError(
+            own[0], "dead letters are in the transaction of the other rows: leave it out"
+        )
+    if topic is not None and target.sink is not None and target.sink.topic == topic:
+        raise OptionError("deadLetters", f"the rows go to topic {topic} themselves: write another")
+    return target
+
+
+def _dead_letter_target(given: Mapping[str, str]) -> DeadLetterTarget | None:
+    """The target of dead letters: a topic if the name can be one, else a folder."""
+    target = given.get("deadletters", "").strip()
+    if not target:
+        if any(name.startswith(DEAD_LETTERS_PREFIX) for name in given) or "deadletters" in given:
+            raise OptionError("deadLetters", "it is missing: write a topic or a folder")
+        return None
     if "/" in target:
         return DeadLetterTarget(folder=target)
     if not _TOPIC.fullmatch(target):
         raise OptionError(
             "deadLetters", f"{target!r} is neither a topic nor a folder: write a folder with a /"
         )
-    if target in subscription.named_topics or (
-        subscription.pattern and topic_pattern(subscription.pattern).fullmatch(target)
-    ):
-        raise OptionError("deadLetters", f"the query reads topic {target} itself: write another")
     own = {
         PREFIX + name: value
         for name, value in client_properties(given, "producer").items()
@@ -649,7 +680,10 @@ def _dead_letters(given: Mapping[str, str], subscription: Subscription) -> DeadL
         for name, value in given.items()
         if name.startswith(DEAD_LETTERS_PREFIX)
     }
-    sink = SinkOptions.parse({**own, **more, "topic": target})
+    # By one name, such as message.max.bytes for max.request.size, they replace the query's own.
+    for name, value in client_properties(more, "producer").items():
+        own[PREFIX + name] = value
+    sink = SinkOptions.parse({**own, "topic": target})
     reason = "dead letters are written at least once"
     return DeadLetterTarget(sink=sink.without_transactions(reason))
 

@@ -7,6 +7,8 @@ computes them on the driver, with the same names and values.
 
 from __future__ import annotations
 
+import ast
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -339,10 +341,15 @@ class _Totals:
 
 
 def _offsets(text: Any) -> dict[Key, int] | None:
-    """Offsets from Spark's JSON; None: there are none, or they aren't Kafka's."""
+    """Offsets from Spark's JSON; None: there are none, or they aren't Kafka's.
+
+    With Spark Connect, PySpark 4.0 and 4.1 write them as a dictionary of Python.
+    """
     try:
+        if isinstance(text, str) and text.startswith("{'"):
+            text = json.dumps(ast.literal_eval(text))
         return parse_offsets(text) or None
-    except OptionError:
+    except (OptionError, SyntaxError, TypeError, ValueError):
         return None
 
 

@@ -61,6 +61,7 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         self.options = options.for_stream()
         self._planner = Planner(self.options, OffsetReader(self.options))
         self._has_begun = False
+        self._has_planned = False
 
     def __reduce__(self) -> tuple[type[StreamReader], tuple[SourceOptions]]:
         """Pickle without the connection: tasks get a copy."""
@@ -126,7 +127,14 @@ class StreamReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
     def partitions(self, start: dict[str, object], end: dict[str, object]) -> list[OffsetRange]:
         """The ranges of a micro-batch, one for each task."""
         self._begin()
-        return self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
+        planned = self._planner.ranges(flat(start, "checkpoint"), flat(end, "checkpoint"))
+        if planned and not self._has_planned and self.options.dead_letters is not None:
+            # Only the first micro-batch may be a repetition with other ranges.
+            from kafka_native.spark import dead_letters
+
+            dead_letters.remove_stale(self.options, planned)
+        self._has_planned = self._has_planned or bool(planned)
+        return planned
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Read the records of one range, in a task."""
@@ -278,6 +286,8 @@ class Planner:
             return []
         if self._planned is not None and self._planned[:2] == (start, end):
             return self._planned[2]
+        if self._known_s is None:  # a batch that runs again after a restart: the ids aren't known
+            self._partitions()
         starts = start
         if not self._settled and start == self._initial:
             # The query's first micro-batch runs again after a crash. The checkpoint doesn't have

@@ -68,24 +68,26 @@ class TaskReport:
         return f"{text}, attempt {self.attempt + 1}" if self.attempt else text
 
 
-def log_written(rows: int, size: int, seconds: float, options: SinkOptions) -> None:
+def log_written(rows: int, size: int, seconds: float, options: SinkOptions, dead: int = 0) -> None:
     """Log what this task has written to Kafka.
 
     :param rows: The acknowledged rows.
     :param size: The bytes of the rows that Spark gave, in Arrow columns.
     :param seconds: The time up to the last acknowledgement, in which Spark also made the rows.
+    :param dead: The rows that are dead letters.
     """
     context = TaskContext.get()
     if options.task_reports and context is not None:
         _show_lines()
     attempt, batch_id = attempt_and_batch()
     logger.info(
-        "%spartition %d of the frame: %d rows written, %d bytes, %.3f s%s",
+        "%spartition %d of the frame: %d rows written, %d bytes, %.3f s%s%s",
         "" if batch_id is None else f"batch {batch_id}, ",
         0 if context is None else context.partitionId(),
         rows,
         size,
         seconds,
+        f", {dead} dead letters" if dead else "",
         f", attempt {attempt + 1}" if attempt else "",
     )
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructField, StructType
 
 from kafka_native._native.encode_core import ColumnInput
-from kafka_native.codecs import SchemaError
+from kafka_native.codecs import EncodeError, SchemaError
 from kafka_native.codecs.codec import FoundSchema
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.spark.column_types import arrow_type, conform
@@ -29,6 +29,7 @@ from kafka_native.spark.worker_cache import WorkerCache
 from kafka_native.spark.written_types import avro_type, written_type
 
 __all__ = [
+    "OTHERS",
     "Encoding",
     "Encodings",
     "PinnedCodec",
@@ -38,6 +39,8 @@ __all__ = [
     "record_columns",
 ]
 
+OTHERS: Final = ("key", "topic", "partition", "headers")
+"""Columns that aren't part of an encoded value."""
 _CODECS_MAX: Final = 16
 
 
@@ -220,6 +223,27 @@ class PinnedCodec:
         :raises ValueError: A number is out of range.
         """
         return conform(array, written_type(self._format, array.type, self._avro))
+
+    def encoded(
+        self, topic: str | None, field: str, array: pa.Array
+    ) -> tuple[pa.Array, list[EncodeError]]:
+        """Encode a column: a binary column with a row for each row.
+
+        Rows that don't fit the schema are nulls, and their errors are returned. Their paths begin
+        with ``key`` or ``value``, as for `Producer.produce_arrow`.
+
+        :raises ValueError: A number is out of range.
+        """
+        column = self.column(array)
+        encoder = self.encoder(topic, field, _description(column))
+        found, errors = encoder.encode_each(column)
+        errors = [
+            EncodeError(
+                each.problem, row=each.row, path=f"{field}.{each.path}" if each.path else field
+            )
+            for each in errors
+        ]
+        return pa.chunked_array(found).combine_chunks(), errors
 
 
 _codecs: Final = WorkerCache[Encodings, Mapping[str, PinnedCodec]](_CODECS_MAX)

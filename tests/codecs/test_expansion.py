@@ -118,6 +118,28 @@ def test_a_full_column_goes_on_with_a_bad_record(case: Any) -> None:
     assert [error.row for error in column.errors] == [0]
 
 
+def test_a_record_with_a_bad_key_doesnt_count(topic: Topic) -> None:
+    """Its value is decoded, and removed when its key doesn't decode."""
+    registry = FakeRegistry()
+    schema_id = registry.add(avro_schema(EMPTY))
+    key_id = registry.add({"type": "long"})
+    good = (0, 5, 11)
+    for number in range(12):
+        key = framed(key_id, long(number)) if number in good else b"bad"
+        topic.produce(framed(schema_id, avro_record(1000 + number)), key=key)
+    keys = Avro(registry, schema={"type": "long"})
+    codec = Avro(registry, schema=avro_schema(WIDE))
+    with topic.consumer() as consumer:
+        batch = consumer.consume_arrow(
+            12, WAIT_S, columns=["value", "key"], value=codec, key=keys, on_error="split"
+        )
+    found = pa.record_batch(batch).column(0).field(0).value_lengths().to_pylist()
+    assert found == [1000 + number for number in good]
+    assert batch.malformed is not None
+    assert batch.malformed.num_rows == 9
+    assert set(pa.record_batch(batch.malformed).column("field").to_pylist()) == {"key"}
+
+
 def test_consumed_records_come_in_smaller_batches(topic: Topic) -> None:
     registry = FakeRegistry()
     schema_id = registry.add(avro_schema(EMPTY))

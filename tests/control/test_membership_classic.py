@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from kafka_native.control.brokers.pool import COORDINATORS
-from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.group.classic_membership import MARGIN_S, MATCH_S, State
 from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError
@@ -728,7 +727,7 @@ def test_every_version_of_leaving_can_be_written():
     group.leave()
     request: Any = group.goodbye().message
     for version in range(request.max_version + 1):
-        written = type(request).decode(adapted(request, version).encode(version), version)
+        written = type(request).decode(request.for_version(version).encode(version), version)
         assert [written.member_id, *(each.member_id for each in written.members)].count("me") == 1
 
 

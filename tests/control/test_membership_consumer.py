@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from kafka_native.control.brokers.versions import adapted
 from kafka_native.control.group.consumer_membership import server_regex
 from kafka_native.control.group.heartbeats import State, new_member_id
 from kafka_native.control.group.membership import Membership
@@ -313,7 +312,7 @@ def test_a_broker_without_patterns_has_them_matched_here() -> None:
     assert group.subscription.server_side is False
     sent = group.sent()
     assert (sent.subscribed_topic_names, sent.subscribed_topic_regex) == (["a"], "")
-    adapted(sent, 0).encode(0)
+    sent.for_version(0).encode(0)
     group.answer(1, {})
     group.subscription.matched = ["x1"]
     for listener in group.subscription.on_change:

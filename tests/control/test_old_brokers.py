@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_native.control.brokers.versions import Fallback, adapted
+from kafka_native.control.brokers.versions import Fallback
 from kafka_native.errors import STATUS_TIMED_OUT, STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol import ApiKey, releases
 from kafka_native.protocol.groups import LeaveGroupRequest
@@ -149,9 +149,9 @@ def test_fields_that_an_old_version_lacks_are_left_out_for_that_broker_alone(
     message: Request, version: int
 ):
     before = message.encode(message.max_version)
-    assert adapted(message, version).encode(version)
+    assert message.for_version(version).encode(version)
     assert message.encode(message.max_version) == before
-    assert adapted(message, message.max_version) is message
+    assert message.for_version(message.max_version) is message
 
 
 @pytest.mark.parametrize("version", range(LeaveGroupRequest.max_version + 1))
@@ -159,7 +159,7 @@ def test_leaving_names_the_member_where_this_version_looks_for_it(version: int) 
     message = LeaveGroupRequest(
         group_id="g", member_id="m", members=[LeaveGroupRequest.Member(member_id="m")]
     )
-    sent = LeaveGroupRequest.decode(adapted(message, version).encode(version), version)
+    sent = LeaveGroupRequest.decode(message.for_version(version).encode(version), version)
     assert (sent.member_id, [each.member_id for each in sent.members]) == (
         ("", ["m"]) if version >= 3 else ("m", [])
     )

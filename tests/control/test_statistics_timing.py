@@ -9,7 +9,9 @@ from typing import Any
 
 from kafka_native.control.group import classic_membership, heartbeats
 from kafka_native.control.main_thread import Managers
-from kafka_native.control.statistics import JOIN_STATES, Statistics, api_name
+from kafka_native.control.metrics_reader import api_name
+from kafka_native.control.states import JOIN_STATES, States
+from kafka_native.control.statistics import Statistics
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics
 
@@ -133,24 +135,24 @@ def test_requests_have_librdkafkas_names() -> None:
 
 
 def test_the_last_poll_is_known_although_polls_of_an_open_batch_read_no_clock() -> None:
-    rig = Rig(0.0)
     polls, inside = 0, False
     control: Any = SimpleNamespace(
         polls=lambda: (polls, inside), member=SimpleNamespace(group_id="")
     )
-    rig._control = control
-    rig.at(101.0)
-    assert rig._last_poll_s(0, 102.0) == -1
+    context: Any = None
+    states = States(context, Managers(consumer=control), lambda: None, 100.0)
+    states.note_polls(101.0)
+    assert states.last_poll_s(0, 102.0) == -1
     inside = True
-    assert rig._last_poll_s(0, 102.0) == 0
+    assert states.last_poll_s(0, 102.0) == 0
     inside, polls = False, 1
     long_ago = 1
-    assert rig._last_poll_s(long_ago, 103.0) == 1  # after 102
-    rig.at(110.0)
-    assert rig._last_poll_s(long_ago, 110.0) == 8
+    assert states.last_poll_s(long_ago, 103.0) == 1  # after 102
+    states.note_polls(110.0)
+    assert states.last_poll_s(long_ago, 110.0) == 8
     polls = 5
-    rig.at(111.0)
-    assert rig._last_poll_s(long_ago, 112.5) == 2  # after 110
+    states.note_polls(111.0)
+    assert states.last_poll_s(long_ago, 112.5) == 2  # after 110
     # a poll that has read the clock is exact
     just_now = time.monotonic_ns() // 1000
-    assert rig._last_poll_s(just_now, 120.0) == 0
+    assert states.last_poll_s(just_now, 120.0) == 0

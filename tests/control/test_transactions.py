@@ -124,6 +124,9 @@ class World:
         while self.pending_events:
             self.pending_events.pop()()
 
+    def transaction_tolerate(self, tolerant: bool) -> None:
+        self.tolerant = tolerant
+
     def transaction_close(self) -> None:
         self.log.append("shut")
 

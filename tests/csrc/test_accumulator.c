@@ -596,6 +596,114 @@ static void test_only_a_refusal_of_the_oldest_batch_renumbers_all(void)
     teardown();
 }
 
+static void refuse(struct kn_batch *batch, int16_t error_code)
+{
+    kn_batch_set_error(batch, KN_OK, error_code, NULL, 0);
+    settle_as(batch, KN_NOT_PERSISTED);
+}
+
+/* Takes six batches of two records each, beginning with this number. One before was written. */
+static void take_six(struct kn_batch **batches, int32_t first)
+{
+    append("a");
+    append("b");
+    settle_and_free(take_number(0, 0));
+    accumulator.sequence.next = first;
+    for (int i = 0; i < 6; i++) {
+        append("a");
+        append("b");
+        batches[i] = take_number((int32_t)(((uint32_t)first + 2 * (uint32_t)i) & INT32_MAX), 0);
+    }
+}
+
+static void test_a_tolerated_batch_gives_its_numbers_to_those_behind_it(void)
+{
+    number_setup();
+    atomic_store(&engine->producer.transaction.tolerant, 1);
+    kn_accumulator_grant(&accumulator, 9, 0);
+    struct kn_batch *batches[6];
+    take_six(batches, INT32_MAX - 4); /* the fourth has the number 2 */
+    settle_and_free(batches[0]);
+    /* The broker checks records before numbers: the fourth is refused, too. The second one has no
+     * answer yet, so it may have been written. */
+    refuse(batches[3], KN_KAFKA_INVALID_RECORD);
+    refuse(batches[2], KN_KAFKA_MESSAGE_TOO_LARGE);
+    CHECK_EQ(accumulator.sequence.gap, INT32_MAX);
+    append("c");
+    append("d");
+    CHECK(take_now(&leader) == NULL); /* others are in flight */
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[4],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RETRY);
+    batches[4]->attempts = 3;
+    kn_accumulator_requeue(&accumulator, batches[4], KN_NEVER - 1);
+    kn_batch_raise_persistence(batches[1], KN_POSSIBLY_PERSISTED);
+    kn_accumulator_requeue(&accumulator, batches[1], 0);
+    CHECK(take_now(&leader) == NULL);
+    kn_accumulator_requeue(&accumulator, batches[5], 0);
+    CHECK(take_number(INT32_MAX - 2, 0) == batches[1]); /* it keeps its number */
+    CHECK(take_number(INT32_MAX, 0) ==
+          batches[4]); /* at once: it was refused for no fault of its own */
+    CHECK_EQ(batches[4]->attempts, 0);
+    CHECK(take_number(1, 0) == batches[5]);
+    settle_and_free(batches[1]);
+    settle_and_free(batches[4]);
+    settle_and_free(batches[5]);
+    settle_and_free(take_number(3, 0));
+    teardown();
+}
+
+static void test_batches_behind_a_failed_one_dont_wait_for_their_next_try(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    struct kn_batch *batches[6];
+    take_six(batches, 2);
+    refuse(batches[0], KN_KAFKA_INVALID_RECORD);
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
+    for (int i = 1; i < 6; i++) kn_accumulator_requeue(&accumulator, batches[i], KN_NEVER - 1);
+    CHECK(take_now(&leader) == NULL); /* there is no newer epoch yet */
+    kn_accumulator_grant(&accumulator, 9, 1);
+    CHECK(take_number(0, 1) == batches[1]);
+    /* refused again, for no known reason: this time it waits */
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
+    kn_accumulator_requeue(&accumulator, batches[1], KN_NEVER - 1);
+    kn_accumulator_grant(&accumulator, 9, 2);
+    CHECK(take_now(&leader) == NULL);
+    batches[1]->next_try_us = 0;
+    for (int i = 1; i < 6; i++) {
+        CHECK(take_number(2 * (i - 1), 2) == batches[i]);
+        settle_and_free(batches[i]);
+    }
+    teardown();
+}
+
+static void test_only_surely_unwritten_batches_are_tolerated(void)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    struct kn_batch *batches[6];
+    take_six(batches, 2);
+    refuse(batches[0], KN_KAFKA_INVALID_RECORD); /* nothing is tolerated yet */
+    atomic_store(&engine->producer.transaction.tolerant, 1);
+    refuse(batches[1], KN_KAFKA_NOT_ENOUGH_REPLICAS);
+    kn_batch_set_error(batches[2], KN_OK, KN_KAFKA_INVALID_RECORD, NULL, 0);
+    settle_as(batches[2], KN_POSSIBLY_PERSISTED);
+    kn_batch_set_error(batches[3], KN_ERR_TIMED_OUT, KN_KAFKA_INVALID_RECORD, NULL, 0);
+    settle_as(batches[3], KN_NOT_PERSISTED);
+    settle_and_free(batches[4]);
+    CHECK(!accumulator.sequence.has_gap);
+    refuse(batches[5], KN_KAFKA_RECORD_LIST_TOO_LARGE);
+    append("c");
+    append("d");
+    settle_and_free(take_number(12, 0));
+    teardown();
+}
+
 static void test_a_refusal_without_a_failed_batch_means_lost_records(void)
 {
     number_setup();
@@ -694,6 +802,9 @@ int main(void)
     RUN(test_numbers_rise_by_records_wrap_and_stay_with_a_retry);
     RUN(test_a_new_epoch_waits_for_batches_numbered_in_the_old_one);
     RUN(test_only_a_refusal_of_the_oldest_batch_renumbers_all);
+    RUN(test_a_tolerated_batch_gives_its_numbers_to_those_behind_it);
+    RUN(test_batches_behind_a_failed_one_dont_wait_for_their_next_try);
+    RUN(test_only_surely_unwritten_batches_are_tolerated);
     RUN(test_a_refusal_without_a_failed_batch_means_lost_records);
     RUN(test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted);
     RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);

@@ -333,6 +333,12 @@ OUTPUT = {
         "replayed: 1, left: 0",
         "rows: 101",
     ],
+    "spark_sink_dead_letters.py": [
+        "written: 98\n",
+        "dead letter, field None: a row is larger than kafka.max.request.size=1000",
+        "dead letter, field sensor: the schema doesn't allow null here",
+        "replayed: 1, left: 1, written: 100",
+    ],
     "spark_tables.py": [
         "DeltaTarget: 100 records, next offset 100",
         "IcebergTarget: 20 records, next offset 120",
@@ -359,6 +365,10 @@ OUTPUT = {
         "rows: 1000",
         "SASL authentication of user 'alice' with SCRAM-SHA-512 failed",
         "the password is in the error: False",
+    ],
+    "spark_connect.py": [
+        "read: 1000 of key 3: 100",
+        "copied: 1000 rows in micro-batch 0",
     ],
     "spark_exactly_once.py": [
         "first run: 100 rows",
@@ -409,6 +419,11 @@ def test_example_runs_alone_in_an_empty_folder(name: str, bootstrap: str, tmp_pa
 def test_example_runs_on_spark(name: str, bootstrap: str, tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
+    if name == "spark_connect.py":
+        from tests.spark.support import connect_missing  # it imports PySpark
+
+        if why := connect_missing():
+            pytest.skip(f"no Spark Connect: {why}")
     run(name, bootstrap, tmp_path)
 
 
@@ -429,6 +444,8 @@ def run(name: str, bootstrap: str, folder: Path) -> None:
         "PYTHONPATH": str(ROOT),
         "PYSPARK_PYTHON": spark_python(),
     }
+    if name == "spark_connect.py":
+        environment["SPARK_TESTING"] = "1"  # PySpark's own: the server takes any free port
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     command = ["sh" if name.endswith(".sh") else sys.executable, *program, str(EXAMPLES / name)]
     done = subprocess.run(

@@ -17,7 +17,7 @@ from tests.codecs import java_avro
 from tests.compat.programs import PROGRAMS
 from tests.mock import apicurio
 from tests.packaging.requirements import WITNESSES, read
-from tests.spark import jvm, versions
+from tests.spark import jvm, spark_tables, versions
 from tests.tidy import tree
 from tests.waiting import PROGRAM_S
 
@@ -25,8 +25,8 @@ ALL_JARS = [
     java.STREAMS_JARS,
     apicurio.JARS,
     java_avro.JARS,
-    jvm.JARS,
-    jvm.AVRO_JARS,
+    *jvm.JARS,
+    spark_tables.JARS,
     *map(brokers.jars_of, brokers.RELEASES),
 ]
 WANTED = downloads.JarSet("kafka-x", Path("pom.xml"), "copy")
@@ -39,6 +39,7 @@ MAY_FETCH = {
     "tests/packaging/test_wheel.py": "installs what a user would get",
 }
 VERSION = re.compile(r"<version>([^<]*)</version>")
+VARIABLES = ("${kafka}", "${spark}")
 EXACT = re.compile(r"[0-9]+(?:\.[0-9]+)*(?:\.Final)?")
 SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -163,7 +164,7 @@ def test_every_set_has_hashes() -> None:
 def test_poms_name_exact_versions(pom: Path) -> None:
     found = VERSION.findall(pom.read_text())
     assert len(found) >= 2
-    assert [one for one in found if not EXACT.fullmatch(one) and one != "${kafka}"] == []
+    assert [one for one in found if not EXACT.fullmatch(one) and one not in VARIABLES] == []
 
 
 def test_all_poms_are_checked_sets() -> None:

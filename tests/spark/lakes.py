@@ -85,13 +85,18 @@ class FakeFrame:
 
     def collect(self) -> list[SimpleNamespace]:
         assert self._work is not None
-        names = ["topic", "partition", "start_offset", "end_offset"]
-        batches = [
-            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **self._rest}])
-            for each in self.ranges
-        ]
         return [
             SimpleNamespace(**row)
-            for batch in self._work(iter(batches))
+            for batch in self._work(iter(self._batches()))
             for row in batch.to_pylist()
+        ]
+
+    def toArrow(self) -> pa.Table:
+        return pa.Table.from_batches(self._batches())
+
+    def _batches(self) -> list[pa.RecordBatch]:
+        names = ["topic", "partition", "start_offset", "end_offset"]
+        return [
+            pa.RecordBatch.from_pylist([{**dict(zip(names, each, strict=True)), **self._rest}])
+            for each in self.ranges
         ]

@@ -10,10 +10,13 @@ from typing import Any, cast
 
 import pyarrow as pa
 from pyspark import TaskContext
+from pyspark.serializers import CloudPickleSerializer
+from pyspark.sql import datasource
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructField, StructType
 
 from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.spark.writers import StreamWriter, Written, stream_writer
+from tests.spark.typed_topics import spark_type
 from tests.waiting import WAIT_S
 
 SCHEMA = StructType(
@@ -56,6 +59,13 @@ def task_context(
         TaskContext._setTaskContext(cast(Any, None))
 
 
+def as_spark_passes(batch: pa.RecordBatch) -> Iterator[Any]:
+    """Return what Spark passes to a stream's writer: Arrow batches, or rows in PySpark 4.0."""
+    if hasattr(datasource, "DataSourceStreamArrowWriter"):
+        return iter([batch])
+    return (tuple(row[name] for name in SCHEMA.names) for row in batch.to_pylist())
+
+
 class MicroBatch:
     """One run of a micro-batch. A repetition is another run."""
 
@@ -80,7 +90,7 @@ class MicroBatch:
         )
         writer: StreamWriter = pickle.loads(self.pickled)
         with task_context(number, self._query, self._batch_id, attempt):
-            written = writer.write(iter([batch]))
+            written = writer.write(as_spark_passes(batch))
         self.messages.append(pickle.loads(pickle.dumps(written)))
         return written
 
@@ -124,3 +134,22 @@ def seen(
                 else:
                     found.setdefault(message.partition() or 0, []).append(message.value().decode())
     return found
+
+
+class TypedBatches:
+    """A stream whose micro-batches run step by step, with tables of any columns as tasks."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        """Take Spark's options."""
+        self._options = datasource.CaseInsensitiveDict(dict(options))
+
+    def run(self, batch_id: int, *tasks: pa.Table, commits: bool = True, query: str = "q") -> None:
+        """Run a micro-batch. Without a commit it ends as if the driver was killed."""
+        schema = spark_type(tasks[0].schema)
+        pickled = CloudPickleSerializer().dumps(stream_writer(self._options, schema, False))
+        messages: list[Any] = []
+        for number, rows in enumerate(tasks):
+            with task_context(number, query, batch_id):
+                messages.append(pickle.loads(pickled).write(iter(rows.to_batches())))
+        if commits:
+            stream_writer(self._options, schema, False).commit(messages, batch_id)

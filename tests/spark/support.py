@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from pyspark.sql import DataFrameReader, SparkSession
+import pytest
+from pyspark.sql import DataFrameReader, SparkSession, datasource
 from pyspark.sql.streaming import DataStreamReader
 
 from tests.client.support import Client
@@ -16,6 +17,25 @@ from tests.client.support import Client
 FORMAT = "kafka_native"
 FIRST_MS = 1_700_000_000_000
 """The timestamp of the first record of `Kafka.fill()`. Each further one is a second later."""
+
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether sources of PySpark can limit micro-batches, and know Trigger.AvailableNow."""
+
+RUNS_AFTER_A_KILL = 1 if HAS_LIMITS else 2
+"""So many runs with AvailableNow reach the end: with PySpark 4.0 and 4.1, one only repeats a batch."""
+
+needs_limits = pytest.mark.skipif(
+    not HAS_LIMITS,
+    reason="with PySpark 4.0 and 4.1, AvailableNow or the first micro-batch has no limit",
+)
+
+needs_filters = pytest.mark.skipif(
+    not hasattr(datasource, "EqualTo"), reason="PySpark 4.0 passes no filters to readers"
+)
+needs_stream_writer = pytest.mark.skipif(
+    not hasattr(datasource, "DataSourceStreamArrowWriter"),
+    reason="streams of typed columns need PySpark 4.1",
+)
 
 CONNECT_MODULES = ("grpc", "grpc_status", "zstandard")
 """Modules of the packages that Spark Connect needs."""

@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from kafka_native import Uuid
-from tests.spark.support import FIRST_MS, Kafka
+from tests.spark.support import FIRST_MS, Kafka, needs_filters
 from tests.waiting import PROGRAM_S
 
 
@@ -67,6 +67,7 @@ def test_chosen_columns_ranges_as_rows_and_topics_without_records(kafka: Kafka) 
     }
 
 
+@needs_filters
 def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
@@ -89,6 +90,7 @@ def test_filters_narrow_what_is_read(kafka: Kafka) -> None:
         kafka.spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
 
 
+@needs_filters
 def test_an_upper_bound_of_timestamps_leaves_nothing_out(kafka: Kafka) -> None:
     """Older records may follow younger ones, so the first young record is not the end."""
     topic = kafka.topic()

@@ -14,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker, flush, our_producer
 from tests.spark.streams import completed
+from tests.spark.support import needs_limits
 
 JVM, OURS = "kafka", "kafka_native"
 PARTITIONS = 3
@@ -94,6 +95,7 @@ def test_a_stream_changes_its_format_and_back(job: Job, order: tuple[str, ...]) 
     assert all(before[each] < after[each] for before, after in pairwise(ends) for each in before)
 
 
+@needs_limits
 @pytest.mark.parametrize("order", [(JVM, OURS), (OURS, JVM)], ids=["from-jvm", "from-ours"])
 def test_a_failed_batch_is_repeated_by_the_other_format(job: Job, order: tuple[str, ...]) -> None:
     def fail(frame: DataFrame, number: int) -> None:

@@ -19,7 +19,7 @@ from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
 from kafka_native.spark import dead_letters, range_reader
 from kafka_native.spark.batch import BatchReader
-from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name
+from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name, remove_stale
 from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
@@ -205,6 +205,53 @@ def test_a_repeated_task_replaces_its_file(orders: Orders, tmp_path: Path) -> No
         assert [row["offset"] for row in letters_in(tmp_path)] == [1, 3, 5]
     assert len(list(tmp_path.glob("*.parquet"))) == 2
     assert not list((tmp_path / UNFINISHED).iterdir())
+
+
+def test_a_repeated_micro_batch_with_other_ranges_removes_its_files(
+    orders: Orders, tmp_path: Path
+) -> None:
+    """Only those of this micro-batch: not of others, of other topics, or of a recreated topic."""
+    id_ = "a+b/c=="
+    others = [orders.range(0, 6, id_), orders.range(12, 20, id_), orders.range(6, 12)]
+    others += [orders.range(6, 12, "another"), orders.range(4, 12, id_), orders.range(6, 13, id_)]
+    named = [file_name(each) for each in others]
+    named += [f"x-{named[0]}", named[0].replace("-0-", "-1-", 1), "q-0000000007.parquet"]
+    stale = [file_name(orders.range(*each, id_)) for each in ((6, 12), (6, 9), (8, 10), (9, 12))]
+    for name in (*named, *stale):
+        (tmp_path / name).touch()
+    planned = [orders.range(6, 9, id_), orders.range(9, 12, id_)]
+    remove_stale(orders.options(tmp_path), planned)
+    left = {each.name for each in tmp_path.iterdir()}
+    assert left == {*named, *map(file_name, planned)}
+    remove_stale(orders.options(orders.dead_topic), planned)
+
+
+def test_a_stream_that_was_killed_may_split_its_micro_batch_anew(
+    orders: Orders, tmp_path: Path
+) -> None:
+    def run(task_count: int, left: int, **more: str) -> None:
+        """Plan the micro-batch as a new driver, and run its tasks but for the last ones."""
+        reader = StreamReader(orders.options(tmp_path, startingOffsets="earliest", **more))
+        start: dict[str, Any] = {orders.topic: {"0": 0}}
+        end: dict[str, Any] = {orders.topic: {"0": 6}}
+        planned = reader.partitions(start, end)
+        assert len(planned) == task_count
+        for each in planned[: task_count - left]:
+            list(reader.read(each))
+        reader.partitions(start, end)  # Spark may ask again
+        reader.stop()
+
+    fill(orders)
+    run(1, 0)
+    assert [row["offset"] for row in letters_in(tmp_path)] == [1, 3, 5]
+    for splits, left, offsets in (
+        (3, 1, [1, 3]),
+        (2, 0, [1, 3, 5]),
+        (6, 2, [1, 3]),
+        (1, 0, [1, 3, 5]),
+    ):
+        run(splits, left, minPartitions=str(splits))
+        assert [row["offset"] for row in letters_in(tmp_path)] == offsets
 
 
 def test_a_recreated_topic_has_files_of_its_own(orders: Orders) -> None:

@@ -29,9 +29,9 @@ from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.partitioning import _partitioned
 from kafka_native.spark.writers import SchemaError, WriteError, batch_writer, stream_writer
 from kafka_native.types import ConsumerGroupTopicPartitions, murmur2
-from tests.spark.micro_batches import SCHEMA, MicroBatch, run, seen, task_context
+from tests.spark.micro_batches import SCHEMA, MicroBatch, as_spark_passes, run, seen, task_context
 from tests.spark.streams import TOO_SLOW, completed, wait_for
-from tests.spark.support import FORMAT, Kafka
+from tests.spark.support import FORMAT, Kafka, needs_limits
 
 ID = "tx"
 NO_OPTIONS: Mapping[str, str] = {}
@@ -328,18 +328,22 @@ def test_settings_without_exactly_once_are_refused() -> None:
     with pytest.raises(OptionError, match=r"enable.idempotence"):
         stream_writer({**options, "kafka.acks": "1"}, SCHEMA, False)
     limits = {"kafka.transaction.timeout.ms": "1000", "kafka.delivery.timeout.ms": "2000"}
-    with pytest.raises(OptionError, match=r"message.timeout.ms"):
+    with pytest.raises(OptionError, match=r"delivery.timeout.ms"):
         stream_writer({**options, **limits}, SCHEMA, False)
 
 
 def test_rows_that_name_no_partition_are_refused(cluster: MockCluster) -> None:
     writer = pickle.loads(MicroBatch(options_of(cluster), 0).pickled)
-    rows = {"value": pa.array([b"a", b"b"]), "partition": pa.array([0, None], pa.int32())}
+    rows = {
+        "topic": pa.array([None, None], pa.string()),
+        "value": pa.array([b"a", b"b"]),
+        "partition": pa.array([0, None], pa.int32()),
+    }
     with (
         task_context(0, "q", 0),
         pytest.raises(WriteError, match="1 rows have a null in column partition"),
     ):
-        writer.write(iter([pa.RecordBatch.from_pydict(rows)]))
+        writer.write(as_spark_passes(pa.RecordBatch.from_pydict(rows)))
     with (
         task_context(0, None, 0),
         pytest.raises(ExactlyOnceError, match="ids of its query and micro-batch"),
@@ -457,6 +461,7 @@ class Copy:
         return Counter(int(text) for texts in found.values() for text in texts)
 
 
+@needs_limits
 def test_stream_is_written_once_also_when_its_last_batch_runs_again(
     kafka: Kafka, tmp_path: Path
 ) -> None:

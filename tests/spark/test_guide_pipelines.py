@@ -12,7 +12,6 @@ from kafka_native.mock import MockCluster
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.translation import Piece, Translations
 from tests.spark.conftest import ROOT
-from tests.spark.support import Kafka
 
 SECTIONS = ("tables", "maintain", "mirror", "snapshot", "profile")
 
@@ -24,18 +23,17 @@ def snippets(section: str) -> list[str]:
     return re.findall(r"```python\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_pipelines_of_the_guide_run(
-    kafka: Kafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with MockCluster(brokers=1) as other:
-        kafka.cluster.create_topic("orders-7", 2)
+@pytest.mark.usefixtures("spark")
+def test_the_pipelines_of_the_guide_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with MockCluster(brokers=1) as here, MockCluster(brokers=1) as other:
+        here.create_topic("orders-7", 2)
         other.create_topic("eu.orders-7", 2)
         addresses = {
-            "old:9092": kafka.bootstrap,
+            "old:9092": here.bootstrap_servers,
             "new:9092": other.bootstrap_servers,
-            "localhost:9092": kafka.bootstrap,
+            "localhost:9092": here.bootstrap_servers,
         }
-        with Producer({"bootstrap.servers": kafka.bootstrap}) as producer:
+        with Producer({"bootstrap.servers": here.bootstrap_servers}) as producer:
             for topic in ("orders-7", "profiles", "clicks"):
                 for number in range(100):
                     producer.produce(topic, f"value {number}", f"key {number % 40}")

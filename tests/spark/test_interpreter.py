@@ -28,7 +28,8 @@ def answer(python: str, *paths: str) -> list[str | list[str]]:
     """Return the output of a process that is started as Spark starts its workers."""
     zips = sorted(map(str, (HOME / "python" / "lib").glob("*.zip")))
     assert len(zips) == 2, "pyspark.zip, and Py4J's"
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*zips, *paths])}
+    drivers = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([*zips, *paths, *drivers])}
     done = subprocess.run(
         [python, "-c", SCRIPT, "a b", "*"],
         env=environment,

@@ -27,6 +27,7 @@ from tests.broker.support import (
     their_producer,
 )
 from tests.spark.killing import running
+from tests.spark.support import needs_limits
 
 pytestmark = [pytest.mark.slow, pytest.mark.broker]
 
@@ -64,6 +65,7 @@ def rows_of(records: list[Record]) -> list[tuple[Any, ...]]:
     return [(each.key, each.value, each.timestamp) for each in records]
 
 
+@needs_limits
 def test_archive_that_was_killed_has_each_record_once(
     apache: Cluster,
     topic: str,

@@ -41,11 +41,11 @@ from tests.spark.held_queries import (
     run,
 )
 from tests.spark.killing import CLUSTER, module_running
-from tests.spark.support import connect_missing
+from tests.spark.support import connect_missing, needs_limits
 from tests.waiting import PROGRAM_S
 
 # A test has several starts of Spark, which take a minute each on a busy machine.
-pytestmark = [pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(1800)]
+pytestmark = [needs_limits, pytest.mark.slow, pytest.mark.broker, pytest.mark.timeout(1800)]
 
 ORDERS: Final = 20_000
 BATCH: Final = 2_500

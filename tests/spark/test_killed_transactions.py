@@ -24,9 +24,10 @@ from tests.harness.readers import by_theirs, open_transactions
 from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.spark.killing import module_running
 from tests.spark.micro_batches import seen
-from tests.spark.streams import WAIT_S
+from tests.spark.streams import WAIT_S, wait_for
+from tests.spark.support import needs_limits
 
-pytestmark = [pytest.mark.slow, pytest.mark.broker]
+pytestmark = [needs_limits, pytest.mark.slow, pytest.mark.broker]
 
 PARTITIONS = 3
 ROWS = 5000
@@ -42,7 +43,7 @@ SOURCE, TARGET = "rows", "copies"
 
 
 class Holder:
-    """Holds a step of a micro-batch until its connection may end. Threads: the proxy's."""
+    """Holds a step of a micro-batch until its connection may end. The proxy's threads call it."""
 
     def __init__(self) -> None:
         """Hold nothing."""
@@ -137,13 +138,15 @@ def batch_in_progress(checkpoint: Path) -> int:
 
 def check_killed(kafka: Cluster, step: tuple[ApiKey, str]) -> None:
     """Check that the kill was inside of the transaction, or directly after its end."""
+    is_ended = step == (ApiKey.END_TXN, ANSWERED)
+    if is_ended:  # the broker answers before it writes the markers
+        wait_for(lambda: state(kafka) is TransactionState.COMPLETE_COMMIT, "the markers")
+    else:
+        assert state(kafka) is TransactionState.ONGOING
     committed, written = (
         rows_in(kafka, isolation).total() for isolation in ("read_committed", "read_uncommitted")
     )
-    if step == (ApiKey.END_TXN, ANSWERED):
-        assert state(kafka) is TransactionState.COMPLETE_COMMIT
-    else:
-        assert state(kafka) is TransactionState.ONGOING
+    if not is_ended:
         assert written > committed, "rows of the open transaction"
     assert committed % BATCH == 0, "whole micro-batches"
 

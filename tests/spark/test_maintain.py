@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
@@ -17,12 +19,16 @@ from kafka_native.spark.commands.maintain import command
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.lanes import lanes_of, read_lane
-from kafka_native.spark.pipelines.maintain import maintain, plan_merges
+from kafka_native.spark.pipelines.maintain import Merge, maintain, plan_merges
+from kafka_native.spark.pipelines.manifest_log import COMPACTED
 from kafka_native.spark.pipelines.manifests import LOG, Range
 from kafka_native.spark.pipelines.parquet import ParquetSettings
-from kafka_native.spark.pipelines.session import PipelineError
+from kafka_native.spark.pipelines.session import PipelineError, now_ms
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 from tests.spark.test_manifest_log import KilledError
+
+# The package has the function of this name.
+maintain_module = importlib.import_module("kafka_native.spark.pipelines.maintain")
 
 
 @pytest.fixture
@@ -241,3 +247,136 @@ def test_command(lake: Lake, tmp_path: Path) -> None:
     assert other.exit_code != 0
     assert "there is no lake" in other.output + str(other.exception)
     assert CliRunner().invoke(command, ["--lake", lake.root, "--before", "today"]).exit_code == 2
+
+
+# --- forgetting replaced files ---
+
+
+def rows_of(lake: Lake) -> Counter[str]:
+    """Count the rows of the compacted manifests by their kind."""
+    kinds: Counter[str] = Counter()
+    for name in lake.names(COMPACTED, ".parquet"):
+        kinds.update(pq.read_table(lake.full(f"{COMPACTED}/{name}"))["kind"].to_pylist())
+    return kinds
+
+
+def state_of(lake: Lake) -> list[Any]:
+    """Return what readers see of a lake."""
+    batches = [lake.is_published("q", number) for number in range(6)]
+    return [content(lake), lake.files(), lake.ends(), lake.gaps(), lake.schemas(), batches]
+
+
+def settle(lake: Lake) -> None:
+    """Make all compacted files old."""
+    for name in lake.names(COMPACTED, ".parquet"):
+        os.utime(lake.full(f"{COMPACTED}/{name}"), (1, 1))
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `maintain` forget files that an earlier run has deleted."""
+    monkeypatch.setattr(maintain_module, "FORGET_S", 0.0)
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_replaced_files_are_forgotten_by_later_runs(lake: Lake) -> None:
+    publish(lake, *range(4))
+    maintain(lake)
+    state = state_of(lake)
+    assert rows_of(lake) == {"batch": 6, "range": 8, "file": 10, "replaced": 8}
+    maintain(lake)
+    assert rows_of(lake) == {"batch": 6, "range": 8, "file": 2, "replaced": 8}
+    maintain(lake)
+    assert rows_of(lake)["replaced"] == 8  # the compacted files are too young
+    settle(lake)
+    maintain(lake)
+    assert rows_of(lake) == {"batch": 6, "range": 8, "file": 2}
+    for each in (lake, Lake(lake.root)):
+        assert state_of(each) == state
+        assert each.replaced() == {}
+
+
+def test_files_are_forgotten_a_week_after_they_were_deleted(lake: Lake) -> None:
+    publish(lake, 0, 1)
+    for _ in range(2):
+        settle(lake)
+        maintain(lake)
+        assert rows_of(lake) == {"batch": 4, "range": 4, "file": 6, "replaced": 4}
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_files_that_are_kept_are_not_forgotten(lake: Lake) -> None:
+    publish(lake, 0, 1)
+    maintain(lake, keep_s=3600)
+    settle(lake)
+    maintain(lake, keep_s=3600)
+    assert (rows_of(lake)["file"], rows_of(lake)["replaced"]) == (6, 4)
+    assert maintain(lake).deleted == 4
+    maintain(lake)
+    assert rows_of(lake)["file"] == 2
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_process_may_end_while_it_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for steps in range(100):
+        lake = Lake(tmp_path / str(steps))
+        lake.prepare()
+        publish(lake, 0, 1, partitions=1)
+        maintain(lake)
+        publish(lake, 2, partitions=1)
+        lake.compact(1)
+        state = state_of(lake)
+        settle(lake)
+        left = [steps]
+        with monkeypatch.context() as patched:
+            for name in ("write_bytes", "move", "delete", "remove"):
+                patched.setattr(Folder, name, fails_after(left, getattr(Folder, name)))
+            try:
+                lake.forget_replacements(now_ms() + 1)
+                lake.forget_files(list(lake.replaced()))
+                break
+            except KilledError:
+                pass
+        again = Lake(lake.root)
+        assert state_of(again) == state
+        for _ in range(2):
+            settle(again)
+            maintain(again, before="2000-01-01")
+        assert state_of(again) == state
+        assert (again.replaced(), rows_of(again)["replaced"]) == ({}, 0)
+    assert steps > 1
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_rows_that_another_process_writes_again_do_no_harm(lake: Lake) -> None:
+    publish(lake, 0, 1)
+    lake.compact(1)
+    before = {name: lake.read(f"{COMPACTED}/{name}") for name in lake.names(COMPACTED, ".parquet")}
+    maintain(lake)
+    state = state_of(lake)
+    for name, data in before.items():  # as a slow compaction does
+        lake.write_bytes(f"{COMPACTED}/{name}", data)
+    assert state_of(Lake(lake.root)) == state
+    maintain(lake)
+    settle(lake)
+    maintain(lake)
+    assert state_of(Lake(lake.root)) == state
+    assert lake.replaced() == {}
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_merges_that_do_not_count_stay_void(lake: Lake) -> None:
+    """The second merge replaces one more file, which stays a part of the lake."""
+    publish(lake, 0, 1, 2, partitions=1)
+    files = lake.files()
+    second = Merge(tuple(files[1:]))
+    settings = ParquetSettings()
+    maintain_module._merge(lake, Merge(tuple(files[:2])), settings, "first", 0)
+    maintain_module._merge(lake, second, settings, "second", 0)
+    state = state_of(lake)
+    assert [each.first_offset for each in lake.files()] == [0, 20]
+    for _ in range(3):
+        maintain(lake, before="2000-01-01")
+        settle(lake)
+        assert state_of(Lake(lake.root)) == state
+    assert rows_of(lake)["file"] == 2

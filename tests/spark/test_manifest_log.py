@@ -249,7 +249,8 @@ def test_random_compactions_change_nothing(lake: Lake, monkeypatch: pytest.Monke
         if chance.random() < 0.4:
             chance.choice(drivers).compact(chance.choice([1, 3]))
     for driver in [*drivers, Lake(lake.root)]:
-        assert [each.batch for each in driver.manifests()] == list(range(40))
+        # Batches of two queries may be published in the same millisecond.
+        assert sorted(each.batch for each in driver.manifests()) == list(range(40))
         assert seen(driver) == seen(drivers[0])
 
 

@@ -27,6 +27,7 @@ from kafka_native.spark.pipelines.mirror import mirror, plan_mirror, sync_groups
 from kafka_native.spark.pipelines.session import PipelineError, Work
 from kafka_native.spark.pipelines.translation import Piece, Translations
 from kafka_native.spark.ranges import OffsetRange
+from tests.spark.support import HAS_LIMITS
 
 HEADER_BYTES = 61
 
@@ -393,7 +394,7 @@ def test_mirror_of_a_pattern_continues_where_it_ended(
     checkpoint = str(tmp_path / "checkpoint")
     done = mirror(spark, conf(here), conf(there), checkpoint, max_records=150, **where)
     assert done.records == 600
-    assert done.batches >= 3
+    assert done.batches >= (3 if HAS_LIMITS else 1)
     fill(here, topic, 50, partition=1)
     [route, *_] = plan_mirror(
         conf(here), conf(there), pattern=topic, to="eu.{topic}", checkpoint=checkpoint

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from typing import Any
 
 import pytest
+from pyspark.sql import datasource
 
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.mock import MockCluster
@@ -18,7 +20,7 @@ from kafka_native.spark.offset_reader import OffsetReader
 from kafka_native.spark.offsets import Limit, offsets_json, parse_offsets
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange
-from tests.spark.support import FIRST_MS, numbered, source_options
+from tests.spark.support import FIRST_MS, needs_filters, numbered, source_options
 
 _numbers = itertools.count()
 
@@ -231,15 +233,17 @@ def test_times_after_the_last_record(reader: OffsetReader, topic: str) -> None:
     }
 
 
+@needs_filters
 def test_filters_narrow_the_plan(mock_cluster: MockCluster, topic: str) -> None:
-    from datetime import datetime, timezone
-
-    from pyspark.sql.datasource import EqualTo, GreaterThanOrEqual
-
     reader = FilteringBatchReader(options_of(mock_cluster, topic))
     at = datetime.fromtimestamp(FIRST_MS / 1000 + 6, tz=timezone.utc)
     left = list(
-        reader.pushFilters([GreaterThanOrEqual(("timestamp",), at), EqualTo(("topic",), topic)])
+        reader.pushFilters(
+            [
+                datasource.GreaterThanOrEqual(("timestamp",), at),
+                datasource.EqualTo(("topic",), topic),
+            ]
+        )
     )
-    assert left == [GreaterThanOrEqual(("timestamp",), at)]
+    assert left == [datasource.GreaterThanOrEqual(("timestamp",), at)]
     assert reader.partitions() == [OffsetRange(topic, 0, 6, 10)]

@@ -1,39 +1,21 @@
-"""Ranges, their splitting, and the effect of filters, without a JVM."""
+"""Ranges and their splitting, without a JVM."""
 
 from __future__ import annotations
 
 import itertools
 import logging
 import pickle
-from datetime import datetime, timedelta, timezone
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.datasource import (
-    DataSourceReader,
-    EqualTo,
-    Filter,
-    GreaterThan,
-    GreaterThanOrEqual,
-    In,
-    InputPartition,
-    IsNotNull,
-    LessThan,
-    LessThanOrEqual,
-    Not,
-    StringStartsWith,
-)
+from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from kafka_native.spark.batch import BatchReader, FilteringBatchReader, batch_reader
+from kafka_native.spark.batch import batch_reader
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.filters import PushedFilters
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.ranges import OffsetRange, ranges_of, split
-
-UTC = timezone.utc
 
 
 def sizes(ranges: list[OffsetRange]) -> list[int]:
@@ -101,98 +83,6 @@ def test_splitting_loses_nothing_and_repeats_nothing(
         if whole.size:
             assert (edges[0], edges[-1]) == (whole.start, whole.end)
             assert all(one.end == other.start for one, other in itertools.pairwise(pieces))
-
-
-# --- filters ---
-
-
-def narrowed(
-    *filters: Filter, times: dict[Any, int | None] | None = None
-) -> tuple[list[OffsetRange], list[Filter]]:
-    """Return ranges of two topics, two partitions each, and the filters that are left to Spark."""
-    pushed = PushedFilters()
-    left = [each for each in filters if not pushed.take(each)]
-    keys = [("a", 0), ("a", 1), ("b", 0), ("b", 1)]
-    asked: list[dict[Any, int]] = []
-
-    def at_times(wanted: Any) -> dict[Any, int | None]:
-        asked.append(dict(wanted))
-        return {key: (times or {}).get((*key, ms), 0) for key, ms in wanted.items()}
-
-    starts, ends = pushed.narrow(dict.fromkeys(keys, 0), dict.fromkeys(keys, 100), at_times)
-    assert bool(asked) == (times is not None)
-    return ranges_of(starts, ends), left
-
-
-def test_filters_on_topic_and_partition_choose_ranges() -> None:
-    found, left = narrowed(
-        EqualTo(("topic",), "a"), In(("partition",), (1, 2)), IsNotNull(("partition",))
-    )
-    assert (found, left) == ([OffsetRange("a", 1, 0, 100)], [])
-    assert narrowed(EqualTo(("partition",), 0), EqualTo(("partition",), 1))[0] == []
-
-
-@pytest.mark.parametrize(
-    ("wanted", "start", "end"),
-    [
-        (GreaterThan(("offset",), 10), 11, 100),
-        (GreaterThanOrEqual(("offset",), 10), 10, 100),
-        (LessThan(("offset",), 10), 0, 10),
-        (LessThanOrEqual(("offset",), 10), 0, 11),
-        (EqualTo(("offset",), 10), 10, 11),
-    ],
-)
-def test_filters_on_offset_cut_ranges(wanted: Filter, start: int, end: int) -> None:
-    found, left = narrowed(wanted, EqualTo(("partition",), 0), EqualTo(("topic",), "a"))
-    assert (found, left) == ([OffsetRange("a", 0, start, end)], [])
-
-
-def test_a_minimum_timestamp_moves_starts_and_stays_with_spark() -> None:
-    at = datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
-    ms = 1_700_000_000_000
-    times = {("a", 0, ms): 40, ("a", 1, ms): None}
-    for wanted in (GreaterThanOrEqual(("timestamp",), at), EqualTo(("timestamp",), at)):
-        found, left = narrowed(wanted, EqualTo(("topic",), "a"), times=times)
-        assert (found, left) == ([OffsetRange("a", 0, 40, 100)], [wanted])
-    # timestamps of records are whole milliseconds
-    later = GreaterThan(("timestamp",), at - timedelta(microseconds=1))
-    assert narrowed(later, EqualTo(("topic",), "a"), times=times)[0] == [
-        OffsetRange("a", 0, 40, 100)
-    ]
-    after = GreaterThan(("timestamp",), at)
-    assert (
-        narrowed(after, EqualTo(("partition",), 0), times={("a", 0, ms + 1): 41})[0][0].start == 41
-    )
-
-
-def test_other_filters_stay_with_spark() -> None:
-    at = datetime(2023, 11, 14, tzinfo=UTC)
-    filters = [
-        LessThan(("timestamp",), at),  # producers' clocks: older records may follow
-        Not(EqualTo(("partition",), 0)),
-        StringStartsWith(("topic",), "a"),
-        EqualTo(("value",), b"x"),
-        IsNotNull(("key",)),
-        EqualTo(("headers", "key"), "x"),
-        EqualTo(("partition",), None),
-        GreaterThanOrEqual(("timestamp",), at.replace(tzinfo=None)),
-    ]
-    found, left = narrowed(*filters)
-    assert len(found) == 4
-    assert left == filters
-
-
-def test_filters_are_pushed_if_the_option_says_so() -> None:
-    """PySpark refuses readers with pushFilters() if push-down is off, its default."""
-    given = {"kafka.bootstrap.servers": "x:1", "subscribe": "a"}
-    assert type(batch_reader(SourceOptions.parse(given))) is BatchReader
-    assert "pushFilters" not in vars(BatchReader)
-    reader = batch_reader(SourceOptions.parse({**given, "pushFilters": "true"}))
-    assert isinstance(reader, FilteringBatchReader)
-    wanted = [EqualTo(("partition",), 1), EqualTo(("key",), b"k")]
-    assert list(reader.pushFilters(wanted)) == wanted[1:]
-    again = pickle.loads(pickle.dumps(reader))
-    assert again.filters.partitions == {1}
 
 
 def test_older_pyspark_refuses_the_option(monkeypatch: pytest.MonkeyPatch) -> None:

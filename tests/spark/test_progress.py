@@ -37,7 +37,7 @@ from kafka_native.spark.task_reports import send
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.streams import completed, wait_for
-from tests.spark.support import Kafka, source_options
+from tests.spark.support import Kafka, needs_limits, source_options
 
 QUERY = "0f3e5a52-5a1c-4a8e-9c3f-000000000001"
 RUN = "0f3e5a52-5a1c-4a8e-9c3f-000000000002"
@@ -75,9 +75,14 @@ def event(*sources: dict[str, Any], batch: int = 3, name: str | None = "o") -> Q
 
 
 def started(listener: ProgressListener, name: str | None = "o") -> None:
-    listener.onQueryStarted(
-        QueryStartedEvent(uuid.UUID(QUERY), uuid.UUID(RUN), name, "2026-01-01T00:00:00.000Z", set())
-    )
+    given = {
+        "id": QUERY,
+        "runId": RUN,
+        "name": name,
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "jobTags": [],
+    }
+    listener.onQueryStarted(QueryStartedEvent.fromJson(given))
 
 
 def reported(*sources: dict[str, Any], **options: Any) -> list[BatchProgress]:
@@ -136,6 +141,15 @@ def test_each_source_has_its_own_lag_and_others_are_ignored() -> None:
         (2, 0),
     ]
     assert reported(rate, source({"logOffset": 1}, {"logOffset": 2}, None)) == []
+
+
+def test_offsets_may_be_a_dictionary_of_python() -> None:
+    """PySpark 4.0 and 4.1 write them so in sessions of Spark Connect."""
+    offsets = (str({"a": {"0": at}}) for at in (1, 4, 9))
+    [found] = reported(source(*offsets, rows=3))
+    assert (found.offsets, found.lags) == (3, (SourceLag(0, ("a",), 1, 5, 5, 5.0),))
+    for other in (str({"a"}), "{'a': ", str({"a": object()})):
+        assert reported(source(other, other, other)) == []
 
 
 def test_without_the_ends_of_spark_the_lag_is_unknown() -> None:
@@ -320,6 +334,7 @@ def test_prometheus_and_opentelemetry_have_the_figures() -> None:
 # --- with Spark ---
 
 
+@needs_limits
 def test_running_query_reports_its_lag(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 60, partition=0)
@@ -371,6 +386,7 @@ class MetricsListener(ProgressListener):
         super().onQueryProgress(event)
 
 
+@needs_limits
 @pytest.mark.broker
 def test_lag_equals_the_metrics_of_sparks_own_connector(
     connected: SparkSession, apache: Cluster, new_topic: TopicMaker, tmp_path: Path

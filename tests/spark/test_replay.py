@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import sys
 from collections.abc import Iterator
@@ -14,17 +15,27 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from kafka_native.admin import AdminClient, NewTopic
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
-from kafka_native.spark.pipelines import Lake, PipelineError, Range, plan_replay, replay, target
+from kafka_native.spark.pipelines import (
+    Lake,
+    PipelineError,
+    Range,
+    plan_replay,
+    replay,
+    replay_dead_letters,
+    target,
+)
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
-from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender
+from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender, _sink
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
+from tests.waiting import WAIT_S
 
 MODULE = sys.modules[ReplayTask.__module__]
 
@@ -322,6 +333,63 @@ def test_progress_never_passes_a_record_that_was_refused(
     assert Progress(Folder(tmp_path / "check")).read(task.lanes[0]) == 0
     cluster.faults.clear()
     assert task(0)["records"] == 100
+
+
+def refused_task(cluster: MockCluster, tmp_path: Path, target: str) -> ReplayTask:
+    """Return a task whose topic takes no record without a key, and no large one."""
+    lake = make_lake(tmp_path / "lake", partitions=1)
+    with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+        topic = NewTopic("compacted", 1, config={"cleanup.policy": "compact"})
+        admin.create_topics([topic])["compacted"].result(WAIT_S)
+    task = make_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="compacted")
+    sink = _sink({"bootstrap.servers": cluster.bootstrap_servers}, target)
+    return dataclasses.replace(task, sink=sink)
+
+
+def test_records_that_the_target_refuses_go_to_a_folder(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    folder = tmp_path / "refused"
+    task = refused_task(cluster, tmp_path, str(folder))
+    done = task(0)
+    stored = cluster.messages("compacted", 0)
+    refused = [row for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert (done["records"], done["refused"]) == (len(stored), len(refused))
+    assert len(stored) + len(refused) == 100
+    assert refused
+    assert all(each["key"] is None and "INVALID_RECORD" in each["error"] for each in refused)
+    assert {(each["topic"], each["partition"]) for each in refused} == {("compacted", 0)}
+    source = {
+        (row["timestamp"], row["value"])
+        for _, batch in read_lane(task.source, task.lanes[0])
+        for row in batch.to_pylist()
+        if row["key"] is None
+    }
+    assert {(each["timestamp"], each["value"]) for each in refused} == source
+    assert Progress(Folder(tmp_path / "check")).read(task.lanes[0]) == 100
+    cluster.create_topic("open", 1)
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    again = replay_dead_letters(config, folder, topic="open")
+    assert again.records == len(cluster.messages("open", 0)) == len(refused)
+
+
+def test_records_that_the_target_refuses_go_to_a_topic(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("refused", 1)
+    done = refused_task(cluster, tmp_path, "refused")(0)
+    assert done["refused"] == len(cluster.messages("refused", 0)) > 0
+
+
+def test_an_impossible_target_of_refused_records(cluster: MockCluster, tmp_path: Path) -> None:
+    lake = make_lake(tmp_path / "lake", partitions=1)
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    for where, text in (
+        ("copy", "refused: the records go to topic copy themselves"),
+        ("no topic", "refused: .* is neither a topic nor a folder"),
+    ):
+        with pytest.raises(PipelineError, match=text):
+            replay(config, lake.root, tmp_path / "check", topic="copy", refused=where)
 
 
 def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

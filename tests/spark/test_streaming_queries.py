@@ -26,7 +26,7 @@ from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.stream_reader import StreamReader
 from tests.spark.streams import WAIT_S, completed, started, wait_for
-from tests.spark.support import FORMAT, Kafka, source_options
+from tests.spark.support import FORMAT, RUNS_AFTER_A_KILL, Kafka, needs_limits, source_options
 
 DRIVER = Path(__file__).with_name("stream_driver.py")
 
@@ -100,6 +100,7 @@ def sizes(query: StreamingQuery) -> list[int]:
     return [each["numInputRows"] for each in query.recentProgress if each["numInputRows"]]
 
 
+@needs_limits
 def test_available_now_keeps_its_limit_and_restart_continues(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 70, partition=0)
@@ -154,6 +155,7 @@ def test_small_triggers_lose_nothing_and_later_topics_are_read_whole(kafka: Kafk
     assert (seen(first), seen(second)) == (list(range(50)), list(range(5)))
 
 
+@needs_limits
 def test_rows_that_are_ranges_cover_each_offset_once(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(2)
     kafka.fill(topic, 100, partition=0)
@@ -201,7 +203,7 @@ def test_topic_recreated_between_two_runs_loses_no_record_silently(
     failed = started_and_failed(lambda: lake.start(checkpointLocation=checkpoint))
     assert "the topic was deleted and recreated" in failed
     assert lake.numbers() == list(range(200))
-    for _ in range(2):
+    for _ in range(1 + RUNS_AFTER_A_KILL):
         query = lake.run(checkpointLocation=checkpoint, failOnDataLoss="false")
         assert query.exception() is None
     assert lake.numbers() == [*range(200), *range(1000, 1300)]
@@ -325,7 +327,8 @@ def test_killed_driver_is_replaced_without_loss_or_repetition(kafka: Kafka, tmp_
     finally:
         ended.set()
         thread.join(WAIT_S)
-    lake.run()
+    for _ in range(RUNS_AFTER_A_KILL):
+        lake.run()
     assert lake.numbers() == list(range(written[0]))
 
 

@@ -478,6 +478,16 @@ def test_offsets_are_in_the_connectors_json() -> None:
     assert made.reportLatestOffset() == {"a": {"0": 3}, "b": {"9": 2, "10": 1}}
 
 
+@pytest.mark.parametrize("rows", ["records", "ranges"])
+def test_batch_that_runs_again_after_a_restart_has_the_ids_of_its_topics(rows: str) -> None:
+    """Spark has the batch's offsets, and plans it before it asks for an end."""
+    cluster = FakeCluster(t_0=100)
+    cluster.topic_ids = {"t": "its id"}
+    [found] = reader(cluster, rows=rows).partitions({"t": {"0": 50}}, {"t": {"0": 100}})
+    assert (found, found.topic_id) == (OffsetRange("t", 0, 50, 100), "its id")
+    assert cluster.asked == ["partitions"]
+
+
 def test_checkpoint_of_the_jvm_connector_continues_unchanged() -> None:
     made = reader(FakeCluster(events_0=1248500, events_1=7))
     recorded = {"events": {"1": 7, "0": 1248500}}  # its order of partitions differs

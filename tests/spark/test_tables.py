@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from deltalake import DeltaTable, write_deltalake
 from pyiceberg.catalog import load_catalog
 from pyiceberg.manifest import DataFile
+from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
 from kafka_native import Producer, Uuid
@@ -33,10 +34,13 @@ from kafka_native.spark.pipelines import (
     maintain,
     plan_archive,
 )
+from kafka_native.spark.pipelines import delta as delta_module
+from kafka_native.spark.pipelines import iceberg as iceberg_module
 from kafka_native.spark.pipelines.archive import _Run
 from kafka_native.spark.pipelines.delta import DeltaTarget
 from kafka_native.spark.pipelines.iceberg import IcebergTarget
 from kafka_native.spark.pipelines.iceberg_files import Merger
+from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.table_target import TABLE_SCHEMA, TableState, TableTarget
 from tests.spark.lakes import DAY_MS, NOON_MS, FakeFrame
 from tests.spark.tables import (
@@ -139,6 +143,76 @@ def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, table
     assert offsets(tables.read()) == wanted()
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "added"),
+    [
+        (("a", pa.string()), ("b", pa.int32()), ["a", "b"]),
+        (("b", pa.int32()), ("a", pa.string()), ["a", "b"]),
+        (("a", pa.string()), ("a", pa.string()), ["a"]),
+        (("a", pa.string()), ("a", pa.int64()), []),
+        (("a", pa.int64()), ("a", pa.string()), []),
+    ],
+)
+def test_two_archives_add_columns_at_once(
+    tables: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    first: tuple[str, pa.DataType],
+    second: tuple[str, pa.DataType],
+    added: list[str],
+) -> None:
+    """The second one has compared its columns already when the first one adds its own."""
+    tables.target().prepare()
+    module = iceberg_module if isinstance(tables, IcebergTables) else delta_module
+    compare, compared = module.lacks_columns, []
+
+    def late(*arguments: Any) -> bool:
+        compared.append(arguments)
+        found = compare(*arguments)
+        if len(compared) == last:
+            prepared(first)
+        return found
+
+    def prepared(column: tuple[str, pa.DataType]) -> None:
+        target = tables.target()
+        target.use_columns(pa.schema([*SCHEMA, column]))
+        target.prepare()
+
+    last = 2 if isinstance(tables, IcebergTables) else 1  # the last comparison before the commit
+    monkeypatch.setattr(module, "lacks_columns", late)
+    if added:
+        prepared(second)
+    else:
+        with pytest.raises(PipelineError, match=r"other columns: a changes from"):
+            prepared(second)
+    assert len(compared) > last
+    assert sorted({"a", "b"} & set(tables.columns())) == (added or ["a"])
+    prepared(first)
+
+
+def test_batch_asks_for_the_newest_version_once(
+    cluster: MockCluster, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[object] = []
+
+    def count(kind: type, name: str) -> None:
+        real = getattr(kind, name)
+        monkeypatch.setattr(kind, name, lambda self: asked.append(self) or real(self))
+
+    count(DeltaTable, "update_incremental")
+    count(Table, "refresh")
+    run = new_run(tables.target(), cluster)
+    run.commit(frame(0, 20), 0)
+    for batch, start in enumerate((20, 40, 60), 1):
+        asked.clear()
+        run.commit(frame(start, start + 20), batch)
+        assert len(asked) == 1
+    assert offsets(tables.read()) == wanted(0, 80)
+    other = new_run(tables.target(), cluster, "skip")
+    other.commit(frame(60, 90, "other"), 0)
+    run.commit(frame(90, EACH), 4)  # it sees what the other one has published
+    assert offsets(tables.read()) == wanted()
+
+
 def test_two_queries_publish_at_once(cluster: MockCluster, tables: Tables) -> None:
     """The second commit finds the first one, and refuses the same offsets."""
     first, second, third = (new_run(tables.target(), cluster) for _ in range(3))
@@ -224,12 +298,12 @@ def kill_at(
     owner = next(each for each in type_.__mro__ if step in vars(each))
     original = getattr(owner, step)
 
-    def killed(self: object, *arguments: Any) -> Any:
+    def killed(self: object, *arguments: Any, **named: Any) -> Any:
         nonlocal calls
         calls += 1
         if calls > survived and not after:
             raise KilledError
-        result = original(self, *arguments)
+        result = original(self, *arguments, **named)
         if calls > survived:
             raise KilledError
         return result

@@ -188,7 +188,7 @@ def test_a_task_of_a_sink_is_one_line(
 ) -> None:
     topic = filled(cluster)
     batches = [pa.RecordBatch.from_pydict({"value": ["a", "bc"]}) for _ in range(3)]
-    size = sum(each.nbytes for each in batches)
+    size = sum(each.get_total_buffer_size() for each in batches)
     given = {"kafka.bootstrap.servers": cluster.bootstrap_servers, "topic": topic}
     for options in (given, {**given, "taskReports": "true"}):
         for attempt, batch_id in ((0, None), (1, "7")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 import pickle
@@ -96,12 +97,16 @@ class Topic:
     def task_options(self, **more: str) -> Any:
         return task_options(topic_options(self.config, [self.name], None, **self.options(**more)))
 
-    def archive(self, lake: Lake, batch: int, start: int, end: int, **more: str) -> _Run:
-        """Archive offsets as one batch, with a task that was pickled as in Spark."""
+    def archive(
+        self, lake: Lake, batch: int, start: int, end: int, tasks: int = 1, **more: str
+    ) -> _Run:
+        """Archive offsets as one batch, with tasks that were pickled as in Spark."""
         options = self.task_options(**more)
         open_targets(lake, options)
         run = _Run(lake, options, ParquetSettings(), "error", _Counter())  # type: ignore[arg-type]
-        run.commit(FakeFrame([(self.name, 0, start, end)]), batch)  # type: ignore[arg-type]
+        edges = [start + (end - start) * number // tasks for number in range(tasks + 1)]
+        ranges = [(self.name, 0, *each) for each in itertools.pairwise(edges)]
+        run.commit(FakeFrame(ranges), batch)  # type: ignore[arg-type]
         return run
 
 
@@ -241,6 +246,26 @@ def test_dead_letters_go_to_a_folder(orders: Topic, lake: Lake, tmp_path: Path) 
     [letter] = pq.read_table(tmp_path / "dead").to_pylist()
     assert (letter["offset"], letter["value"], manifest.left_out) == (3, b"bad", 1)
     assert [row["offset"] for row in rows_of(lake)] == [0, 1, 2, 4, 5]
+
+
+def test_a_repeated_batch_with_other_tasks_has_each_dead_letter_once(
+    orders: Topic, lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first driver ends before it publishes the batch."""
+    orders.produce(b"bad", *orders.encode(ORDER, ORDERS), b"bad")
+    dead = tmp_path / "dead"
+
+    def die(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lake, "publish", die)
+        with pytest.raises(KilledError):
+            orders.archive(lake, 0, 0, 7, deadLetters=str(dead))
+    assert pq.read_table(dead)["offset"].to_pylist() == [3, 6]
+    orders.archive(Lake(lake.root), 0, 0, 7, deadLetters=str(dead), tasks=4)
+    assert sorted(pq.read_table(dead)["offset"].to_pylist()) == [3, 6]
+    assert len(list(dead.glob("*.parquet"))) == 2
 
 
 def test_dead_letters_are_archived_after_a_fix(orders: Topic, lake: Lake, tmp_path: Path) -> None:

@@ -57,8 +57,10 @@ def typed_command(source: MockCluster, lake: Lake, dead: Path) -> list[object]:
     return [*archive_command(source, lake), *typed]
 
 
-def run_again(source: MockCluster, lake: Lake, dead: Path, session: SparkSession) -> None:
-    options = {"value.format": "avro", "value.schema": SCHEMA, "deadLetters": str(dead)}
+def run_again(
+    source: MockCluster, lake: Lake, dead: Path, session: SparkSession, **more: str
+) -> None:
+    options = {"value.format": "avro", "value.schema": SCHEMA, "deadLetters": str(dead), **more}
     archive(conf(source), lake, topics=["t"], session=session, options=options)
 
 
@@ -91,7 +93,9 @@ def test_archive_whose_driver_is_killed(
             command.wait_until(lambda: bool(gate.port) and half_staged(lake), "half a batch")
             command.kill()
     assert lake.dataset().count_rows() == sum(n % BAD > 0 for n in range(FIRST)) * PARTITIONS
-    run_again(source, lake, dead, spark)
+    before = {path.name for path in dead.glob("*.parquet")}
+    run_again(source, lake, dead, spark, minPartitions="7")  # other tasks than those of the batch
+    assert before - {path.name for path in dead.glob("*.parquet")}, "a file was replaced by others"
     assert_once(lake, dead)
 
 

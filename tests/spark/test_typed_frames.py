@@ -23,7 +23,7 @@ from kafka_native.spark import by_partition
 from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.streams import started
-from tests.spark.support import Kafka
+from tests.spark.support import HAS_LIMITS, Kafka, needs_stream_writer
 from tests.spark.typed_topics import NESTED, nested_rows
 from tests.waiting import WAIT_S
 
@@ -144,6 +144,7 @@ def test_a_stream_keeps_its_schema_over_a_restart(
     assert set(json.loads(offsets[-1].read_text().splitlines()[-1])) == {topic}  # as the JVM's
 
 
+@needs_stream_writer
 def test_frames_and_streams_write_typed_columns(
     kafka: Kafka, registry: MockSchemaRegistry, tmp_path: Path
 ) -> None:
@@ -171,7 +172,7 @@ def test_frames_and_streams_write_typed_columns(
     query = started(lambda: writer.trigger(availableNow=True).start())
     assert query.awaitTermination(WAIT_S), query.status
     assert query.exception() is None
-    assert len(query.recentProgress) >= 4
+    assert len(query.recentProgress) >= (4 if HAS_LIMITS else 1)
     # The first micro-batch finds no version, registers a schema, and reads it. The others keep it.
     asked = [each.path for each in registry.requests if f"{copy}-value" in each.path]
     assert len(asked) == len(set(asked)), asked
@@ -183,6 +184,7 @@ def test_frames_and_streams_write_typed_columns(
         ).save()
 
 
+@needs_stream_writer
 def test_a_stream_of_structs_without_keys_is_written_exactly_once(
     kafka: Kafka, registry: MockSchemaRegistry, tmp_path: Path
 ) -> None:

@@ -17,7 +17,6 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf import descriptor_pb2, timestamp_pb2
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
-from pyspark.sql import datasource
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.types import DoubleType, StringType, StructField, StructType
 
@@ -37,6 +36,7 @@ from kafka_native.spark import log, producers
 from kafka_native.spark.column_types import arrow_type
 from kafka_native.spark.errors import OptionError
 from kafka_native.spark.writers import StreamWriter, WriteError, stream_writer
+from tests.spark.support import needs_stream_writer
 from tests.spark.typed_topics import (
     NESTED,
     ORDER,
@@ -53,10 +53,6 @@ from tests.spark.typed_topics import (
 pytestmark = pytest.mark.usefixtures("no_consumer_left", "no_producer_left")
 
 needs_simdjson = pytest.mark.skipif(not codec_core.HAS_JSON, reason="this build has no simdjson")
-needs_stream_writer = pytest.mark.skipif(
-    not hasattr(datasource, "DataSourceStreamArrowWriter"),
-    reason="streams of typed columns need PySpark 4.1",
-)
 
 
 @pytest.fixture

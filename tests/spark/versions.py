@@ -1,7 +1,8 @@
 """The package with other PySparks than the one that the tests use: ``make test-spark-versions``.
 
-Each version is installed into its own folder in build/, which later runs use again. The folder comes
-first in the module path.
+A smoke test runs with each version, and all tests of this folder but the kills with one version of
+each release. Each version is installed into its own folder in build/, which later runs use again.
+The folder comes first in the module path.
 """
 
 from __future__ import annotations
@@ -16,7 +17,10 @@ from tests import downloads
 
 ROOT = Path(__file__).resolve().parents[2]
 VERSIONS = ("4.0.1", "4.0.5", "4.1.4", "4.2.1", "4.3.0")
+TESTED = ("4.0.5", "4.1.4", "4.3.0")
+"""The last ones of the releases that ``make test`` doesn't have."""
 TIMEOUT_S = 600
+TESTS_TIMEOUT_S = 7200
 
 
 def installed(version: str) -> Path:
@@ -30,14 +34,25 @@ def installed(version: str) -> Path:
     return folder
 
 
+def environment(version: str) -> dict[str, str]:
+    """Return the environment of a process that uses this PySpark. It is installed if need be."""
+    path = os.pathsep.join([str(installed(version)), str(ROOT)])
+    found = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
+    found.pop("PYSPARK_DRIVER_PYTHON", None)
+    found.pop("SPARK_HOME", None)
+    return found
+
+
 def passes(version: str) -> bool:
     """Return whether the smoke test passes with this PySpark. Its output is printed."""
-    path = os.pathsep.join([str(installed(version)), str(ROOT)])
-    environment = {**os.environ, "PYTHONPATH": path, "PYSPARK_PYTHON": sys.executable}
-    environment.pop("SPARK_HOME", None)
     command = [sys.executable, "-m", "tests.spark.smoke"]
     done = subprocess.run(
-        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
+        command,
+        cwd=ROOT,
+        env=environment(version),
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
     )
     sys.stdout.write(done.stdout)
     if done.returncode or f"PySpark {version}:" not in done.stdout:
@@ -47,11 +62,26 @@ def passes(version: str) -> bool:
     return True
 
 
-def main() -> int:
-    """Test the named versions, or all of VERSIONS."""
-    failed = [version for version in sys.argv[1:] or VERSIONS if not passes(version)]
+def passes_tests(version: str) -> bool:
+    """Return whether the tests of this folder pass with this PySpark. Kills aren't among them."""
+    print(f"PySpark {version}: the tests of tests/spark", flush=True)
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"]
+    command += ["--ignore-glob=*killed*", "tests/spark"]
+    done = subprocess.run(command, cwd=ROOT, env=environment(version), timeout=TESTS_TIMEOUT_S)
+    return done.returncode == 0
+
+
+def main(*arguments: str) -> int:
+    """Test the named versions, or all. With ``--smoke`` run only the smoke test."""
+    names = [each for each in arguments if each != "--smoke"]
+    failed = [version for version in names or VERSIONS if not passes(version)]
+    if "--smoke" not in arguments:
+        tested = [each for each in names or TESTED if each not in failed]
+        failed += [version for version in tested if not passes_tests(version)]
+    if failed:
+        print(f"failed with PySpark {', '.join(failed)}")
     return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -42,7 +42,7 @@ LAYERS = [
     {"compacted", "deserializing_consumer", "deserializing_share_consumer", "serializing_producer"},
     {"terminal"},
     {"aio"},
-    {"compat", "eos", "spark", "cli", "prometheus", "opentelemetry"},
+    {"compat", "eos", "spark", "cli", "prometheus", "opentelemetry", "pytest_plugin"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
 # The mock cluster tests the client, so it shares only the declarations and the record format with
@@ -57,12 +57,12 @@ MOCK_LAYERS = [
     {"broker_settings", "call", "logs", "saved_state"},
     {"handlers"},
     {"cluster"},
-    {"__main__", "pytest_plugin"},
+    {"__main__"},
 ]
 MOCK_RANK = {name: rank for rank, layer in enumerate(MOCK_LAYERS) for name in layer}
 # The command line shows the mock cluster to users. The client supports test.mock.num.brokers, and
 # the registry's client mock:// addresses.
-MOCK_USERS = {"mock", "cli", "client_core", "schema_registry"}
+MOCK_USERS = {"mock", "cli", "client_core", "schema_registry", "pytest_plugin"}
 # A codec with the URL of a registry makes the client, when it is made itself.
 REGISTRY_USERS = {"codecs"}
 # In C, produce and consume don't include each other. Arrow is on top, because its rows wait for

@@ -38,7 +38,6 @@ from kafka_native.control.brokers.versions import (
     ExpectedBroker,
     Fallback,
     Handshakes,
-    adapted,
 )
 from kafka_native.control.errors import SECURITY_ERRORS
 from kafka_native.control.outages import Outages
@@ -585,7 +584,7 @@ class BrokerPool:
             call.answer(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text))
             return
         try:
-            body = adapted(message, version).encode(version)
+            body = message.for_version(version).encode(version)
         except ProtocolError as error:
             call.answer(KafkaError(KafkaError._INVALID_ARG, str(error)))
             return
@@ -1102,7 +1101,7 @@ class BrokerPool:
                 version,
                 request_header_version(message.api_key, version) == 2,
                 response_header_version(message.api_key, version) == 1,
-                adapted(message, version).encode(version),
+                message.for_version(version).encode(version),
                 token,
                 max(1, int(interval_s * 1000)),
                 max(1, int(timeout_s * 1000)),

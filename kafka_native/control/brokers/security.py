@@ -29,7 +29,6 @@ from kafka_native.control.requests import NEVER
 from kafka_native.errors import KafkaError, KafkaException, error_name
 from kafka_native.logs import Log
 from kafka_native.protocol import ApiKey, ProtocolError
-from kafka_native.protocol.groups import JoinGroupRequest
 from kafka_native.protocol.sasl import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -366,7 +365,7 @@ class Authenticator:
 
     def _missing(self, ranges: ApiRanges) -> str:
         """Why a broker without SaslHandshake can't authenticate this client; empty: it can."""
-        if ranges.choose(JoinGroupRequest) < 0:
+        if ApiKey.JOIN_GROUP not in ranges.ranges:
             return "has no SASL: it needs Apache Kafka 0.9 or newer"
         if self.mechanism.name != KERBEROS:
             return (

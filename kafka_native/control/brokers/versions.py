@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,66 +12,11 @@ from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.control.requests import ANY_VERSION
 from kafka_native.errors import KafkaError, error_name
 from kafka_native.protocol import ApiKey, ProtocolError, releases
-from kafka_native.protocol.configs import DescribeConfigsRequest, ListConfigResourcesRequest
-from kafka_native.protocol.coordinator import FindCoordinatorRequest
-from kafka_native.protocol.delegation_tokens import CreateDelegationTokenRequest
-from kafka_native.protocol.groups import ConsumerGroupHeartbeatRequest, LeaveGroupRequest
-from kafka_native.protocol.metadata import MetadataRequest
-from kafka_native.protocol.offsets import (
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetForLeaderEpochRequest,
-)
-from kafka_native.protocol.quorum import UpdateFeaturesRequest
-from kafka_native.protocol.schema import ZERO_UUID, Request
-from kafka_native.protocol.streams import StreamsGroupDescribeRequest
-from kafka_native.protocol.topics import DeleteTopicsRequest
-from kafka_native.protocol.transactions import (
-    InitProducerIdRequest,
-    ListTransactionsRequest,
-    TxnOffsetCommitRequest,
-)
+from kafka_native.protocol.schema import Request
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 
-LAST_BY_NAME = 9
-"""The last OffsetCommit and OffsetFetch version with topic names; later ones have topic ids."""
-LAST_TXN_BY_NAME = 5
-"""The last TxnOffsetCommit version with topic names; later ones have topic ids (KIP-1319)."""
-MAX_TIMESTAMP = -3
-"""The ListOffsets timestamp that means the record with the highest timestamp (KIP-734)."""
-FIRST_WITH_MAX_TIMESTAMP = 7
 FIRST_WITH_IDS = 5
 """The first ApiVersions version with the ids of the expected broker (KIP-1242)."""
-FIRST_FOR_OTHERS = 3
-"""The first CreateDelegationToken version for another owner's token (KIP-373)."""
-FIRST_WITH_MEMBERS = 3
-"""The first LeaveGroup version with several members and their instance ids (KIP-345)."""
-FIRST_FOR_CLIENTS = 2
-"""The first OffsetForLeaderEpoch version for clients; older ones are for brokers only."""
-FIRST_FOR_TRANSACTIONS = 1
-"""The first FindCoordinator version with transactional ids (0.11); the older one has groups only.
-"""
-FIRST_WITH_PRODUCER_ID = 3
-"""The first InitProducerId version that names the current producer id and epoch (2.5, KIP-360)."""
-FIRST_WITH_MEMBER = 3
-"""The first TxnOffsetCommit version with the member of the group (2.5, KIP-447)."""
-FIRST_WITH_SYNONYMS = 1
-"""The first DescribeConfigs version with synonyms (1.1, KIP-226)."""
-NO_PRODUCER_ID = -1
-FIRST_TWO_PHASE = 6
-"""The first InitProducerId version with two-phase commit (KIP-939). In brokers it is unstable.
-
-It is used only for two-phase commit.
-"""
-FIRST_WITH_NODES = 1
-"""The first StreamsGroupDescribe version with the nodes of a topology (KIP-1331)."""
-CLIENT_METRICS = 16
-"""The resource type of client metrics in ListConfigResources."""
-FIRST_WITH_ALL_RESOURCES = 1
-"""The first ListConfigResources version with all types; older ones have client metrics only."""
-ONLY_UP = 1
-"""The update type in UpdateFeatures that allows only upgrades."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,45 +49,8 @@ class ApiRanges:
 
     def choose_for(self, message: Request, newest: int = ANY_VERSION) -> int:
         """Like `choose()`, but only among versions that can express this message."""
-        first, last = message.min_version, min(message.max_version, newest)
-        if _is_by_name(message):
-            last = LAST_TXN_BY_NAME if isinstance(message, TxnOffsetCommitRequest) else LAST_BY_NAME
-        elif isinstance(message, OffsetForLeaderEpochRequest):
-            first = FIRST_FOR_CLIENTS
-        elif isinstance(message, FindCoordinatorRequest) and message.key_type:
-            first = FIRST_FOR_TRANSACTIONS
-        elif isinstance(message, ListOffsetsRequest) and any(
-            partition.timestamp == MAX_TIMESTAMP
-            for topic in message.topics
-            for partition in topic.partitions
-        ):
-            first = FIRST_WITH_MAX_TIMESTAMP
-        elif isinstance(message, ListTransactionsRequest):
-            first = (
-                2
-                if message.transactional_id_pattern is not None
-                else 1
-                if message.duration_filter >= 0
-                else 0
-            )
-        elif (
-            isinstance(message, CreateDelegationTokenRequest)
-            and message.owner_principal_name is not None
-        ):
-            first = FIRST_FOR_OTHERS
-        elif isinstance(message, InitProducerIdRequest):
-            first, last = (
-                (FIRST_TWO_PHASE, last) if message.enable2_pc else (first, FIRST_TWO_PHASE - 1)
-            )
-        elif isinstance(message, StreamsGroupDescribeRequest):
-            first = FIRST_WITH_NODES if message.include_topology_description else first
-        elif isinstance(message, LeaveGroupRequest) and not message.member_id:
-            first = FIRST_WITH_MEMBERS
-        elif isinstance(message, ListConfigResourcesRequest) and message.resource_types != [
-            CLIENT_METRICS
-        ]:
-            first = FIRST_WITH_ALL_RESOURCES
-        return self.highest(message.api_key, (first, last))
+        first, last = message.expressible_versions()
+        return self.highest(message.api_key, (first, min(last, newest)))
 
     @property
     def produce(self) -> int:
@@ -181,95 +88,6 @@ class Fallback:
 
 
 ASK_EVERYONE = Fallback()
-
-
-def adapted(message: Request, version: int) -> Request:
-    """The message without fields that this version lacks but old brokers don't need."""
-    if isinstance(message, MetadataRequest) and version < 4:
-        message = copy.copy(message)
-        message.allow_auto_topic_creation = True  # the broker's own configuration decides
-        if version == 0 and message.topics is None:
-            message.topics = []  # all
-    elif isinstance(message, ListOffsetsRequest) and version < 2:
-        message = copy.copy(message)
-        message.isolation_level = 0  # old brokers have no transactions
-    elif isinstance(message, OffsetFetchRequest):
-        message = _adapt_offset_fetch(message, version)
-    elif isinstance(message, OffsetCommitRequest) and version < 7:
-        message = copy.copy(message)
-        message.group_instance_id = None  # old brokers have no static members
-    elif isinstance(message, FindCoordinatorRequest):
-        message = copy.copy(message)
-        if version >= 4:
-            message.key = ""
-        else:
-            message.coordinator_keys = []
-    elif isinstance(message, DeleteTopicsRequest) and version < 6:
-        message = copy.copy(message)
-        message.topics = []  # this version uses the names
-    elif isinstance(message, CreateDelegationTokenRequest) and version < FIRST_FOR_OTHERS:
-        message = copy.copy(message)
-        # the token is for the connection's own principal
-        message.owner_principal_type = message.owner_principal_name = ""
-    elif isinstance(message, ConsumerGroupHeartbeatRequest) and version < 1:
-        message = copy.copy(message)
-        message.subscribed_topic_regex = message.subscribed_topic_regex or None
-    elif isinstance(message, LeaveGroupRequest):
-        message = copy.copy(message)
-        if version >= 3:
-            message.member_id = ""
-        else:
-            message.members = []
-    elif isinstance(message, ListConfigResourcesRequest) and version < FIRST_WITH_ALL_RESOURCES:
-        message = copy.copy(message)
-        message.resource_types = []  # this version lists only client metrics
-    elif isinstance(message, InitProducerIdRequest) and version < FIRST_WITH_PRODUCER_ID:
-        message = copy.copy(message)
-        # the coordinator raises the epoch of the transactional id whoever asks
-        message.producer_id = message.producer_epoch = NO_PRODUCER_ID
-    elif isinstance(message, TxnOffsetCommitRequest) and version < FIRST_WITH_MEMBER:
-        message = copy.copy(message)
-        # older coordinators don't check the member
-        message.generation_id_or_member_epoch, message.member_id = -1, ""
-        message.group_instance_id = None
-    elif isinstance(message, DescribeConfigsRequest) and version < FIRST_WITH_SYNONYMS:
-        message = copy.copy(message)
-        message.include_synonyms = False  # older brokers have none
-    elif isinstance(message, UpdateFeaturesRequest) and version < 1:
-        message = copy.copy(message)
-        update = UpdateFeaturesRequest.FeatureUpdate
-        message.feature_updates = [
-            update(
-                feature=each.feature,
-                max_version_level=each.max_version_level,
-                allow_downgrade=each.upgrade_type != ONLY_UP,
-            )
-            for each in message.feature_updates
-        ]
-    return message
-
-
-def _adapt_offset_fetch(message: OffsetFetchRequest, version: int) -> OffsetFetchRequest:
-    message = copy.copy(message)
-    if version >= 8:
-        message.group_id, message.topics = "", []
-    else:
-        message.groups = []
-    # older brokers have only stable offsets
-    message.require_stable = message.require_stable and version >= 7
-    return message
-
-
-def _is_by_name(message: Request) -> bool:
-    """Whether a topic's id isn't known."""
-    if isinstance(message, OffsetCommitRequest | TxnOffsetCommitRequest):
-        return any(topic.topic_id == ZERO_UUID for topic in message.topics)
-    if isinstance(message, OffsetFetchRequest):
-        return any(
-            group.topics is None or any(topic.topic_id == ZERO_UUID for topic in group.topics)
-            for group in message.groups
-        )
-    return False
 
 
 def software_version(version: str) -> str:

@@ -117,6 +117,12 @@ class Writer(Protocol):
     def outstanding(self) -> int:
         """The number of messages without an outcome, or whose report wasn't served."""
 
+    def transaction_tolerate(self, tolerant: bool) -> None:
+        """Whether transactions continue without the messages that the broker refuses as such.
+
+        They are too large or invalid. Their delivery reports have the error.
+        """
+
     def transaction_close(self) -> None:
         """Accepts no more messages. Accepted ones are still sent."""
 
@@ -331,15 +337,17 @@ class Transactions:
             return self._out_of_order("share")
         return Shared(self.producer_id, self.epoch, self._spoken())
 
-    def adopt(self, shared: Shared) -> KafkaError | None:
+    def adopt(self, shared: Shared, *, tolerant: bool = False) -> KafkaError | None:
         """Joins a transaction that other producers write to. Leaves the previous one.
 
+        ``tolerant``: the transaction continues without the messages that the broker refuses.
         This producer assumes that the transaction is open, so ending it always sends a request. No
         message of the previous one is outstanding.
         """
         if self.state is State.FATAL or self._operation is not None:
             return self._out_of_order("adopt")
         self._shut()
+        self._writer.transaction_tolerate(tolerant)
         self._adopted = shared
         self._held_until = 0.0
         self._reset = False

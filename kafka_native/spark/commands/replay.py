@@ -37,7 +37,7 @@ from kafka_native.terminal.output import CleanTable, printer
 @click.option(
     "--dead-letters",
     metavar="FOLDER",
-    help="In place of both: a folder of the source's option deadLetters.",
+    help="In place of both: a folder of the option deadLetters of a source or sink.",
 )
 @click.option("--topic", help="The target of all records (default: each record's own topic).")
 @click.option(
@@ -76,6 +76,11 @@ from kafka_native.terminal.output import CleanTable, printer
     type=click.FloatRange(0, min_open=True),
     help="Maximum messages per second of all tasks.",
 )
+@click.option(
+    "--refused",
+    metavar="TOPIC|FOLDER",
+    help="Where records go that the target refuses (a folder has a /). Default: they are errors.",
+)
 @common.run_options("replayed")
 def command(
     bootstrap: str | None,
@@ -93,6 +98,7 @@ def command(
     partitions: Partitions,
     timestamps: Timestamps,
     rate: float | None,
+    refused: str | None,
     dry_run: bool,
     master: str,
     conf: dict[str, str],
@@ -107,9 +113,10 @@ def command(
     what: dict[str, Any] = {"topic": topic, "rename": rename, "topics": only_topics}
     how: dict[str, Any] = {"partitions": partitions, "timestamps": timestamps, "rate": rate}
     if dead_letters is not None:
-        if source or checkpoint or only_dates or start_time is not None or end_time is not None:
+        times = start_time is not None or end_time is not None
+        if source or checkpoint or only_dates or times or refused:
             raise click.UsageError(
-                "--dead-letters takes no --source, --checkpoint, --only-dates or times"
+                "--dead-letters takes no --source, --checkpoint, --only-dates, --refused or times"
             )
         with common.reported_in_a_line():
             if dry_run:
@@ -133,12 +140,13 @@ def command(
                 checkpoint,
                 **what,
                 **how,
+                refused=refused,
                 start_ms=start_time,
                 end_ms=end_time,
                 session=partial(common.spark_session, "kafka_native replay", master, conf),
                 on_progress=show,
             )
-    _show(source, result)
+    _show(source, result, refused)
 
 
 def _show_plan(lanes: list[LanePlan], source: str) -> None:
@@ -159,7 +167,7 @@ def _show_plan(lanes: list[LanePlan], source: str) -> None:
     echo(f"{left} of {len(lanes)} lanes are left; nothing was produced.")
 
 
-def _show(source: str, result: ReplayResult) -> None:
+def _show(source: str, result: ReplayResult, refused: str | None) -> None:
     lines = common.rates(result.records, result.bytes, result.elapsed_s)
     targets = ", ".join(
         f"{name or '(a column)'} ({count})" for name, count in sorted(result.targets.items())
@@ -168,6 +176,8 @@ def _show(source: str, result: ReplayResult) -> None:
         ("lanes", f"{result.lanes:,}"),
         ("topics", targets or "none: everything was replayed before"),
     ]
+    if result.refused:
+        lines.append(("refused", f"{result.refused:,} records, stored in {refused}"))
     common.summary(f"replay: {source}", lines)
 
 
@@ -180,6 +190,8 @@ def _replay_letters(kafka: dict[str, str], folder: str, **options: Any) -> None:
         ("files", f"{result.files:,}"),
         ("topics", targets or "none: everything was replayed before"),
     ]
+    if result.rows_left:
+        lines.append(("left", f"{result.rows_left:,} rows that don't encode: use Spark for them"))
     common.summary(f"replay: {folder}", lines)
 
 
@@ -197,7 +209,11 @@ def _show_letters(files: list[DeadLetterFile], folder: str) -> None:
             those[0].first_offset,
             max(each.last_offset for each in those),
         )
-        table.add_row(topic, *(f"{number:,}" for number in numbers))
+        # Rows of a sink have no partition and no offsets.
+        cells = (f"{number:,}" if number >= 0 else "" for number in numbers)
+        table.add_row(topic or "(a column)", *cells)
     printer().print(table)
     records = sum(each.records for each in files)
-    echo(f"{records:,} dead letters in {len(files):,} files; nothing was produced.")
+    rows = sum(each.records for each in files if not each.is_encoded)
+    left = f", {rows:,} of them rows that don't encode" if rows else ""
+    echo(f"{records:,} dead letters in {len(files):,} files{left}; nothing was produced.")

@@ -39,6 +39,7 @@ from kafka_native.spark.pipelines.typed_archive import (
     keep_schemas,
     open_targets,
     planned_options,
+    remove_stale_letters,
     task_options,
 )
 from kafka_native.spark.range_reader import read_range
@@ -387,17 +388,27 @@ class _Run:
 
     def _commit(self, frame: DataFrame, batch: int) -> None:
         query = str(frame.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId") or "")
-        if not self.result.query:
+        is_first = not self.result.query
+        if is_first:
             self.result.query = query
             self._target.sweep(query)  # removes attempts of a killed run
             keep_schemas(self._options)
-        if self._target.is_published(query, batch):
+        known = self._target.published(query, batch)
+        if known.has_batch:
             # Spark stopped after we had published the batch, and before it recorded that.
             self.result.repeated += 1
             return
-        ends, ids = self._target.ends(), self._target.topic_ids()
+        if is_first:  # only the first batch may be a repetition with other ranges
+            remove_stale_letters(self._options, frame)
         task = ArchiveTask(
-            self._target, self._options, query, batch, self._settings, ends, self._overlap, ids
+            self._target,
+            self._options,
+            query,
+            batch,
+            self._settings,
+            known.ends,
+            self._overlap,
+            known.topic_ids,
         )
         results = map_ranges(frame, task, self._counter)
         if not results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -15,7 +16,19 @@ from kafka_native.spark.pipelines.manifests import LOG, LakeFile, Manifest, Rang
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import PipelineError
 
-__all__ = ["ArchiveTarget", "checkpoint_below"]
+__all__ = ["ArchiveTarget", "Published", "checkpoint_below"]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What a target has when a batch begins."""
+
+    has_batch: bool
+    """Whether the batch is published, or will be without its tasks."""
+    ends: Mapping[Key, int]
+    """The offset after the last published one, by topic and partition."""
+    topic_ids: Mapping[str, str]
+    """The known ids of the archived topics."""
 
 
 class FileWriter(Protocol):
@@ -37,9 +50,9 @@ class ArchiveTarget(ABC):
     The driver calls all methods but `range_writer()`, which each attempt of a task calls. So an
     object must be picklable after `prepare()`.
 
-    A batch has the id of its query and a number. Once `publish()` has returned, `is_published()` is
-    true for this batch, whenever and wherever a process is killed. Its files, its ends and its
-    topic ids become visible in one step.
+    A batch has the id of its query and a number. Once `publish()` has returned, `published()` has
+    this batch, whenever and wherever a process is killed. Its files, its ends and its topic ids
+    become visible in one step.
     """
 
     uri: str
@@ -79,8 +92,12 @@ class ArchiveTarget(ABC):
         """
 
     @abstractmethod
-    def is_published(self, query: str, batch: int) -> bool:
-        """Return whether a batch is published, or will be without its tasks."""
+    def published(self, query: str, batch: int) -> Published:
+        """Return what is published, also by other programs, when a batch begins.
+
+        :param query: The query's id.
+        :param batch: The batch's number in the query.
+        """
 
     @abstractmethod
     def ends(self) -> Mapping[Key, int]:

@@ -224,6 +224,12 @@ def without(table: pa.Table, summaries: Iterable[Summary]) -> pa.Table:
     return table.filter(pa.array(keep, pa.bool_()))
 
 
+def without_rows(table: pa.Table, kind: str, texts: Iterable[str]) -> pa.Table:
+    """The rows but those of a kind that have one of these texts."""
+    named = pc.is_in(table["text"], pa.array(list(texts), pa.string()))
+    return table.filter(pc.invert(pc.and_(pc.equal(table["kind"], kind), named)))
+
+
 def manifests_in(table: pa.Table) -> list[Manifest]:
     """The manifests of the rows."""
     rows: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
@@ -259,6 +265,11 @@ class Replacement:
     batch: int
     paths: tuple[str, ...]
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The query's id and the batch's number."""
+        return self.query, self.batch
+
 
 @dataclass(frozen=True)
 class ReplacedFiles:
@@ -281,10 +292,15 @@ class ReplacedFiles:
         key = attrgetter("published_ms", "query", "batch")
         for each in sorted(replacements, key=key):
             if any(path in paths for path in each.paths):
-                void.add((each.query, each.batch))
+                void.add(each.key)
             else:
                 paths.update(dict.fromkeys(each.paths, each.published_ms))
         return cls(paths, void)
+
+
+def paths_in(table: pa.Table) -> set[str]:
+    """The paths of the files in the rows, also of replaced ones."""
+    return set(_of_kind(table, "file")["text"].to_pylist())
 
 
 def replacements_in(table: pa.Table) -> list[Replacement]:

@@ -2,17 +2,21 @@
 
 It runs without Spark, because dead letters are few. A file is marked as replayed by a move into the
 subfolder ``_replayed``, when all of its records are acknowledged.
+
+Sources and sinks write such folders. Rows of a sink that don't encode have no bytes to produce:
+their files stay.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_native import ArrowReport, Producer
@@ -41,17 +45,27 @@ _CHUNK_ROWS: Final = 10_000
 
 @dataclass(frozen=True)
 class DeadLetterFile:
-    """A file of a dead-letter folder: records of one partition that don't decode."""
+    """A file of a dead-letter folder.
+
+    A source's file has records of one partition that don't decode. A sink's file has rows that
+    weren't written, which have no offsets and may have several topics.
+    """
 
     path: str
     """The path below the folder."""
     topic: str
+    """The topic of the records; empty: the rows of a sink name several."""
     partition: int
+    """The partition of the records; -1 for rows of a sink."""
     first_offset: int
     last_offset: int
     records: int
     topic_id: str = ""
     """The id of the topic, which tells recreated topics apart; empty: unknown."""
+    is_encoded: bool = True
+    """Whether there are bytes to produce. False: rows of a sink as JSON, which don't encode."""
+    partitions: Mapping[str | None, int] = field(default_factory=dict)
+    """The number of partitions that each topic needs. None: the topic of rows that name none."""
 
 
 @dataclass
@@ -67,6 +81,8 @@ class ReplayedLetters:
     elapsed_s: float = 0.0
     targets: tuple[str, ...] = ()
     """The topics that got records."""
+    rows_left: int = 0
+    """Rows that don't encode. They stay in the folder: write them again with Spark."""
 
 
 def dead_letter_files(
@@ -92,11 +108,30 @@ def dead_letter_files(
 
 def _described(folder: Folder, name: str) -> DeadLetterFile:
     with _opened(folder, name) as file:
-        table = file.read(columns=list(_PLACE))
+        is_sink = "row" in file.schema_arrow.names
+        table = file.read(columns=[*_PLACE, "row"] if is_sink else list(_PLACE))
+    if is_sink:
+        return _described_rows(name, table)
     topic, partition, first = (table.column(column)[0].as_py() for column in _PLACE)
     last = table.column("offset")[-1].as_py()
     id_ = topic_id_of(name, topic, partition)
-    return DeadLetterFile(name, topic, partition, first, last, table.num_rows, id_)
+    needs = {topic: partition + 1}
+    return DeadLetterFile(
+        name, topic, partition, first, last, table.num_rows, id_, partitions=needs
+    )
+
+
+def _described_rows(name: str, table: pa.Table) -> DeadLetterFile:
+    """The description of a sink's file."""
+    highest = table.group_by("topic").aggregate([("partition", "max")])
+    needs = {
+        row["topic"]: 0 if row["partition_max"] is None else row["partition_max"] + 1
+        for row in highest.to_pylist()
+    }
+    topics = [each for each in needs if each is not None]
+    topic = topics[0] if len(needs) == len(topics) == 1 else ""
+    is_encoded = table.column("row").null_count == table.num_rows
+    return DeadLetterFile(name, topic, -1, -1, -1, table.num_rows, "", is_encoded, needs)
 
 
 def _opened(folder: Folder, name: str) -> pq.ParquetFile:
@@ -123,6 +158,8 @@ def replay_dead_letters(
 ) -> ReplayedLetters:
     """Produce the records of a dead-letter folder, each at least once, in order of their offsets.
 
+    Rows that a sink couldn't write are produced, too, unless they don't encode: such rows stay.
+
     Keys, values and headers are those of the records. Three headers are added, which name their
     topic, partition and offset: ``__kafka_native.replayed.topic`` and so on. Files of which all
     records are acknowledged are moved to the subfolder ``_replayed``. So the next run continues
@@ -143,16 +180,28 @@ def replay_dead_letters(
     place = folder if isinstance(folder, Folder) else Folder(folder)
     if rate is not None and rate <= 0:
         raise PipelineError("rate: write a number above 0, or leave it out")
-    files = dead_letter_files(place, topics)
+    found = dead_letter_files(place, topics)
+    files = [each for each in found if each.is_encoded]
+    rows_left = sum(each.records for each in found) - sum(each.records for each in files)
+    if rows_left and not files:
+        raise PipelineError(
+            f"the {rows_left} rows in {place.uri} don't encode, so there are no records: "
+            "write them again with Spark, from the JSON in their column row"
+        )
     sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
     needed: dict[str, int] = {}
-    targets = {each.topic: topic or (rename or {}).get(each.topic, each.topic) for each in files}
     for each in files:
-        count = each.partition + 1 if partitions == "keep" else 0
-        needed[targets[each.topic]] = max(needed.get(targets[each.topic], 0), count)
+        for name, count in each.partitions.items():
+            target = topic or (rename or {}).get(name or "", name)
+            if target is None:
+                raise PipelineError(
+                    f"{each.path} has rows without a topic: say where to with topic"
+                )
+            count = count if partitions == "keep" else 0
+            needed[target] = max(needed.get(target, 0), count)
     check_targets(sink, needed)
     begun = time.monotonic()
-    result = ReplayedLetters(targets=tuple(sorted(needed)))
+    result = ReplayedLetters(targets=tuple(sorted(needed)), rows_left=rows_left)
     if files:
         place.make(REPLAYED)
         total = sum(each.records for each in files)
@@ -161,8 +210,9 @@ def replay_dead_letters(
             seen = _SeenOffsets()
             for each in files:
                 seen.begin(each)
-                for batch in _messages(place, each, seen, partitions, timestamps, sender.pace.step):
-                    sender.send(targets[each.topic], batch)
+                parts = _messages(place, each, seen, partitions, timestamps, sender.pace.step)
+                for name, batch in parts:
+                    sender.send(topic or (rename or {}).get(name, name), batch)
                     if on_progress is not None:
                         on_progress(Work(sender.sent, result.bytes, total))
                 sender.end_file(each)
@@ -178,19 +228,39 @@ def _messages(
     partitions: Partitions,
     timestamps: Timestamps,
     rows_max: int,
-) -> Iterator[pa.RecordBatch]:
-    """The messages of a file."""
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The messages of a file, with the topic of each batch."""
     names = ["key", "value"]
     names += ["partition"] if partitions == "keep" else []
     names += ["timestamp"] if timestamps == "keep" else []
     with _opened(folder, file.path) as opened:
         for whole in opened.iter_batches(rows_max):
-            batch = whole.filter(seen.are_new(whole.column("offset")))
-            added = {header: batch.column(name) for name, header in _ADDED_HEADERS.items()}
-            columns = [batch.column(name) for name in names]
-            columns.append(add_headers(batch.column("headers"), added))
-            made = pa.RecordBatch.from_arrays(columns, names=[*names, "headers"])
-            yield without_negative_timestamps(made) if timestamps == "keep" else made
+            for topic, batch in _by_topic(whole, file):
+                if file.partition >= 0:
+                    batch = batch.filter(seen.are_new(batch.column("offset")))
+                added = {header: batch.column(name) for name, header in _ADDED_HEADERS.items()}
+                columns = [_column(batch, name) for name in names]
+                columns.append(add_headers(batch.column("headers"), added))
+                made = pa.RecordBatch.from_arrays(columns, names=[*names, "headers"])
+                yield topic, without_negative_timestamps(made) if timestamps == "keep" else made
+
+
+def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """A column of messages. A partition below 0 made the row a dead letter: any other may be."""
+    column = batch.column(name)
+    if name != "partition":
+        return column
+    return pc.if_else(pc.less(column, 0), pa.scalar(None, column.type), column)
+
+
+def _by_topic(batch: pa.RecordBatch, file: DeadLetterFile) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The records of each topic. Rows without a topic have the name ``""``."""
+    if file.topic:
+        yield file.topic, batch
+        return
+    column = pc.fill_null(batch.column("topic"), "")
+    for topic in pc.unique(column).to_pylist():
+        yield topic, batch.filter(pc.equal(column, topic))
 
 
 class _SeenOffsets:
@@ -242,9 +312,12 @@ class _Sender:
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
         """Queue messages. Columns that the batch lacks have the producer's defaults."""
         columns: dict[str, Any] = {name: name for name in batch.schema.names}
-        self._producer.produce_arrow(
-            topic, batch, **columns, on_delivery=self._take, timeout=self._limit_s
-        )
+        try:
+            self._producer.produce_arrow(
+                topic, batch, **columns, on_delivery=self._take, timeout=self._limit_s
+            )
+        except ValueError as error:  # such as a header without a key, which a sink has refused
+            raise PipelineError(f"a record can't be produced: {error}") from error
         self._poll(0)
         self.sent += batch.num_rows
         self._result.bytes += batch.nbytes

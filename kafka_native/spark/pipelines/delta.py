@@ -87,7 +87,7 @@ class DeltaTarget(TableTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what tasks need: neither the driver's table nor its credentials."""
-        return {**self.__dict__, "_table": None, "_options": {}, "_newest": None}
+        return {**super().__getstate__(), "_table": None, "_options": {}}
 
     def prepare(self) -> None:
         """Open the table, make it, or add the columns that it lacks.
@@ -101,7 +101,7 @@ class DeltaTarget(TableTarget):
         self._columns = list(table.metadata().partition_columns)
         found = _partition_by(self.uri, self._columns)
         check_partitions(self.uri, found, self.partition_by)
-        self._add_columns(table, self._wanted(self._columns))
+        self._widen()
         names = [each for each in self.schema.names if each not in self._columns]
         self._layout = TableLayout(
             pa.schema([self.schema.field(each) for each in names]), unit_of(found)
@@ -124,20 +124,24 @@ class DeltaTarget(TableTarget):
         """
         return checkpoint_below(Folder(self.uri), f"the table {self.uri}")
 
-    def state(self) -> TableState:
+    def state(self, *, refresh: bool = True) -> TableState:
         """Read the state of the table's newest version.
 
+        :param refresh: Ask for the newest version; False: that of the last call.
         :raises PipelineError: The state's file is missing or damaged.
         """
         if self._table is None and not self._open():
             return TableState()  # the table doesn't exist
-        for _ in range(_READ_TRIES):
-            number = self._current = self._number()
+        for attempt in range(_READ_TRIES):
+            number = self._current = self._number(refresh=refresh or attempt > 0)
             if number is None:
                 return TableState()
+            if self._parsed is not None and self._parsed[0] == number:
+                return self._parsed[1]  # a state's file never changes
             name = f"{STATES}/{number}.json"
             try:
-                return TableState.from_json(self._place().read(name), name)
+                self._parsed = number, TableState.from_json(self._place().read(name), name)
+                return self._parsed[1]
             except FileNotFoundError:
                 continue  # two commits since have replaced it
         raise PipelineError(f"the table {self.uri} has lost the file {name}, with its offsets")
@@ -191,6 +195,7 @@ class DeltaTarget(TableTarget):
         )
         files = [each for each in batch.files if isinstance(each, TableFile)]
         self._write(table, [self._action(each) for each in files], number, properties)
+        self._parsed = number, state
         self._delete_state_before(before)
         if folder.is_local:
             folder.sync_file(f"_delta_log/{table.version():020d}.json")
@@ -235,11 +240,12 @@ class DeltaTarget(TableTarget):
             if (found.mtime_ns or 0) < time.time_ns() - keep_s * 1e9:
                 folder.delete(f"{STATES}/{name}")
 
-    def _number(self) -> int | None:
+    def _number(self, *, refresh: bool = True) -> int | None:
         """The number of the newest version's state; None: it has none."""
         table = self._opened()
         with _errors_of(self.uri):
-            table.update_incremental()
+            if refresh:
+                table.update_incremental()
             return table.transaction_version(APP)
 
     def _place(self) -> Folder:
@@ -295,12 +301,20 @@ class DeltaTarget(TableTarget):
                 )
         return pa.schema([*self.schema, *added])
 
-    def _add_columns(self, table: DeltaTable, wanted: pa.Schema) -> None:
+    def _add_columns(self) -> None:
         from deltalake import write_deltalake
+        from deltalake.exceptions import CommitFailedError
 
-        if lacks_columns(self.uri, pa.schema(table.schema()), wanted):
-            with _errors_of(self.uri):  # no rows, so it adds no file
+        table, wanted = self._opened(), self._wanted(self._columns)
+        if not lacks_columns(self.uri, pa.schema(table.schema()), wanted):
+            return
+        try:
+            with _errors_of(self.uri, CommitFailedError):  # no rows, so it adds no file
                 write_deltalake(table, wanted.empty_table(), mode="append", schema_mode="merge")
+        except CommitFailedError as error:
+            with _errors_of(self.uri):
+                table.update_incremental()
+            raise ConflictError(str(error)) from error
 
     def _action(self, file: TableFile) -> AddAction:
         from deltalake.transaction import AddAction

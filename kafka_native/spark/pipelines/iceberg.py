@@ -82,7 +82,7 @@ class IcebergTarget(TableTarget):
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle what tasks need: neither the driver's table nor the catalog's credentials."""
-        return {**self.__dict__, "_table": None, "_options": {}, "_newest": None}
+        return {**super().__getstate__(), "_table": None, "_options": {}}
 
     def prepare(self) -> None:
         """Open the table, make it, or add the columns that it lacks.
@@ -94,15 +94,27 @@ class IcebergTarget(TableTarget):
                 self._make()
                 self._open()
         table = self._opened()
-        is_narrow = lacks_columns(self.uri, _columns(table), self.schema)
+        lacks_columns(self.uri, _columns(table), self.schema)  # checks the others
         found = _partition_by(self.uri, table)
         check_partitions(self.uri, found, self.partition_by)
-        if is_narrow:
-            with _errors_of(self.uri), table.update_schema() as update:
-                update.union_by_name(self.schema)
+        self._widen()
         self._layout = TableLayout(_with_field_ids(self.schema, table), unit_of(found))
         self._spec_id = table.spec().spec_id
         self._find_data(table)
+
+    def _add_columns(self) -> None:
+        from pyiceberg.exceptions import CommitFailedException
+
+        table = self._opened()
+        if not lacks_columns(self.uri, _columns(table), self.schema):
+            return
+        try:
+            with _errors_of(self.uri, CommitFailedException), table.update_schema() as update:
+                update.union_by_name(self.schema)
+        except CommitFailedException as error:
+            with _errors_of(self.uri):
+                table.refresh()
+            raise ConflictError(str(error)) from error
 
     def open(self) -> None:
         """Open the table for `merge_files()` and `delete_unused()`. It stays as it is.
@@ -130,16 +142,22 @@ class IcebergTarget(TableTarget):
             f"the table {self.uri} is in a catalog: say where Spark shall keep its checkpoint"
         )
 
-    def state(self) -> TableState:
+    def state(self, *, refresh: bool = True) -> TableState:
         """Read the state of the table's newest version.
 
+        :param refresh: Ask for the newest version; False: that of the last call.
         :raises PipelineError: The state is damaged, or the catalog can't be reached.
         """
         with _errors_of(self.uri):
             if self._table is None and not self._open():
                 return TableState()  # the table doesn't exist
-            text = self._opened().refresh().properties.get(STATE)
-        return TableState() if text is None else TableState.from_json(text, STATE)
+            table = self._opened()
+            text = (table.refresh() if refresh else table).properties.get(STATE)
+        if text is None:
+            return TableState()
+        if self._parsed is None or self._parsed[0] != text:
+            self._parsed = text, TableState.from_json(text, STATE)
+        return self._parsed[1]
 
     def _commit(self, batch: Manifest, state: TableState) -> None:
         from pyiceberg.exceptions import CommitFailedException

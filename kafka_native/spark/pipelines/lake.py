@@ -8,6 +8,7 @@ Below the lake's folder::
     _kafka_native/intents/QUERY-BATCH.json         a decided batch whose files are being moved
     _kafka_native/manifests/QUERY-BATCH.json       a published batch
     _kafka_native/schemas/ID.json                  the columns of files with decoded values
+    _kafka_native/claims/...json                   columns of files that are about to be published
     _kafka_native/compacted/LEVEL-ID.parquet       many published batches, see manifest_log.py
 
 Each attempt of a task writes to its own folder below ``staging``. The driver publishes a batch in
@@ -20,7 +21,9 @@ attempt replaces.
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
 from pathlib import PurePosixPath
@@ -30,7 +33,8 @@ import pyarrow as pa
 
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.offsets import Key
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget, checkpoint_below
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Published, checkpoint_below
+from kafka_native.spark.pipelines.column_claims import ColumnClaims
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
     merged,
@@ -97,16 +101,22 @@ class Lake(Folder, ArchiveTarget):
         """Store the location. Nothing is read or made."""
         super().__init__(path, filesystem=filesystem)
         self._columns = SCHEMA
+        self._begin()
+
+    def _begin(self) -> None:
         self._log = ManifestLog(self)
+        self._claims = ColumnClaims(self, self._decided_schemas, self.schema_of)
+        self._kept_schemas: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Pickle the location only: tasks don't need the driver's manifests."""
-        return {name: each for name, each in self.__dict__.items() if name != "_log"}
+        """Pickle the location and the columns: tasks don't need what the driver has read."""
+        driver = ("_log", "_claims", "_kept_schemas")
+        return {name: each for name, each in self.__dict__.items() if name not in driver}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Begin with an empty log."""
+        """Begin as if nothing was read."""
         self.__dict__.update(state)
-        self._log = ManifestLog(self)
+        self._begin()
 
     # --- reading ---
 
@@ -233,9 +243,24 @@ class Lake(Folder, ArchiveTarget):
     def keep_schema(self, schema: pa.Schema) -> None:
         """Store the columns of files, before the first of them is published."""
         name = schema_id(schema)
-        if name and not self.exists(schema_path(name)):
+        if not name or name in self._kept_schemas:
+            return
+        if not self.exists(schema_path(name)):
             self.make(f"{LOG}/schemas")
             self.write(schema_path(name), packed(schema))
+        self._kept_schemas.add(name)
+
+    def _decided_schemas(self) -> dict[str, set[str]]:
+        """The names of the columns of each topic's files, published or with an intent."""
+        found: dict[str, set[str]] = defaultdict(set)
+        # First the intents: a batch moves from there.
+        for name in self.names(f"{LOG}/intents"):
+            with suppress(FileNotFoundError):  # another driver has finished it
+                for each in manifest_of(self.read(f"{LOG}/intents/{name}"), name).files:
+                    found[each.topic].add(each.schema)
+        for topic, names in self._log.schemas().items():
+            found[topic] |= names
+        return found
 
     def use_columns(self, columns: pa.Schema) -> None:
         """Take the columns of the files that `range_writer` writes; by default `SCHEMA`."""
@@ -263,11 +288,16 @@ class Lake(Folder, ArchiveTarget):
                     "keep the schema and the options, or use another folder"
                 )
 
+    def published(self, query: str, batch: int) -> Published:
+        """What the lake has when a batch begins, by one reading of its manifests."""
+        has_intent = self.exists(_intent(query, batch))  # first: a batch moves from there
+        has_manifest, ends, topic_ids = self._log.published((query, batch))
+        return Published(has_intent or has_manifest, ends, topic_ids)
+
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""
         # In the order in which a batch moves.
-        intent = f"{LOG}/intents/{manifest_name(query, batch)}"
-        return self.exists(intent) or (query, batch) in self._log
+        return self.exists(_intent(query, batch)) or (query, batch) in self._log
 
     def range_writer(
         self,
@@ -305,7 +335,8 @@ class Lake(Folder, ArchiveTarget):
         :param topic_ids: The known ids of the topics.
         :param replaced: The paths of published files that these files replace.
         :param left_out: The records that don't decode and are in none of the files.
-        :raises PipelineError: The batch is published already.
+        :raises PipelineError: The batch is published already, or another archive has meanwhile
+            published files whose columns don't fit.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
@@ -316,7 +347,8 @@ class Lake(Folder, ArchiveTarget):
         for each in manifest.files:
             check_file(each)
         self.keep_schema(self._columns)
-        self.write(f"{LOG}/intents/{manifest_name(query, batch)}", asdict(manifest))
+        with self._claims.claimed((each.topic, each.schema) for each in manifest.files):
+            self.write(_intent(query, batch), asdict(manifest))
         self._finish(manifest)
         return manifest
 
@@ -343,6 +375,14 @@ class Lake(Folder, ArchiveTarget):
         """The paths of replaced files, with the time of their replacement in milliseconds."""
         return self._log.replaced()
 
+    def forget_files(self, paths: Collection[str]) -> int:
+        """Remove replaced files from the compacted manifests, see `ManifestLog`."""
+        return self._log.forget_files(paths)
+
+    def forget_replacements(self, before_ms: int) -> int:
+        """Remove the replacements of files that no manifest lists, see `ManifestLog`."""
+        return self._log.forget_replacements(before_ms)
+
     def sweep(self, query: str, batch: int | None = None) -> None:
         """Remove the staged files of failed attempts, of a query or of one of its batches."""
         folder = staging_of(query) if batch is None else f"{staging_of(query)}/{batch}"
@@ -358,6 +398,11 @@ class Lake(Folder, ArchiveTarget):
         for folder in folders | {str(PurePosixPath(folder).parent) for folder in folders} | {"."}:
             self.sync(folder)
         name = manifest_name(manifest.query, manifest.batch)
-        self.move(f"{LOG}/intents/{name}", f"{LOG}/manifests/{name}")
+        self.move(_intent(manifest.query, manifest.batch), f"{LOG}/manifests/{name}")
         self.sync(f"{LOG}/manifests")
         self.sync(f"{LOG}/intents")
+
+
+def _intent(query: str, batch: int) -> str:
+    """The path of a batch's intent, below the lake's folder."""
+    return f"{LOG}/intents/{manifest_name(query, batch)}"

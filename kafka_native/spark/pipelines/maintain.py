@@ -22,6 +22,7 @@ from typing import Final
 import pyarrow.fs
 import pyarrow.parquet as pq
 
+from kafka_native.spark.pipelines.column_claims import CLAIMS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -44,6 +45,8 @@ KEEP_S: Final = 7 * 86_400.0
 """So long the old versions of a table stay, and files that no version lists."""
 STAGED_S: Final = 7 * 86_400.0
 """Staged files of this age belong to no running task."""
+FORGET_S: Final = 7 * 86_400.0
+"""A run that merges the same files takes less time: then the lake may forget replaced files."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,8 @@ def maintain(
     if not target.exists(f"{LOG}/lake.json"):
         raise PipelineError(f"there is no lake in {target.uri}: archive makes one")
     target.prepare()
+    forgotten_ms = now_ms() - int(max(keep_s or 0, FORGET_S) * 1000)
+    target.forget_replacements(forgotten_ms)
     chosen = settings or ParquetSettings()
     result = MaintainResult(target.uri)
     begun = time.monotonic()
@@ -170,6 +175,7 @@ def maintain(
     target.sweep(query)
     result.manifests = target.compact(1)
     result.deleted = _delete_replaced(target, now_ms() - int((keep_s or 0) * 1000))
+    _forget_files(target, forgotten_ms)
     result.staged = _sweep(target)
     result.elapsed_s = time.monotonic() - begun
     return result
@@ -232,26 +238,47 @@ def _check(merge: Merge, made: LakeFile) -> None:
 
 def _delete_replaced(lake: Lake, before_ms: int) -> int:
     """Delete files that were replaced before a time."""
-    paths = [path for path, replaced_ms in lake.replaced().items() if replaced_ms <= before_ms]
-    found = lake.fs.get_file_info([lake.full(path) for path in paths]) if paths else []
-    there = [
-        path
-        for path, info in zip(paths, found, strict=True)
-        if info.type == pyarrow.fs.FileType.File
-    ]
+    there = [path for path, exists in _replaced(lake, before_ms) if exists]
     for path in there:
         lake.delete(path)
     return len(there)
 
 
+def _forget_files(lake: Lake, before_ms: int) -> None:
+    """Remove deleted files that were replaced before a time from the manifests."""
+    lake.forget_files([path for path, exists in _replaced(lake, before_ms) if not exists])
+
+
+def _replaced(lake: Lake, before_ms: int) -> list[tuple[str, bool]]:
+    """The files that were replaced before a time, and whether they exist."""
+    paths = [path for path, replaced_ms in lake.replaced().items() if replaced_ms <= before_ms]
+    found = lake.fs.get_file_info([lake.full(path) for path in paths]) if paths else []
+    return [
+        (path, info.type == pyarrow.fs.FileType.File)
+        for path, info in zip(paths, found, strict=True)
+    ]
+
+
 def _sweep(lake: Lake) -> int:
-    """Remove staging folders in which nothing was written for `STAGED_S` seconds."""
-    selector = pyarrow.fs.FileSelector(lake.full(f"{LOG}/staging"), allow_not_found=True)
+    """Remove staging folders and claims in which nothing was written for `STAGED_S` seconds.
+
+    :return: The number of staging folders.
+    """
+    for claim in lake.fs.get_file_info(_files_in(lake, CLAIMS)):
+        if _is_old(claim):
+            lake.delete(f"{CLAIMS}/{claim.base_name}")
     removed = 0
-    for folder in lake.fs.get_file_info(selector):
+    for folder in lake.fs.get_file_info(_files_in(lake, f"{LOG}/staging")):
         inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))
-        last = max((each.mtime_ns or 0) for each in [folder, *inside])
-        if time.time_ns() - last > STAGED_S * 1e9:
+        if all(map(_is_old, [folder, *inside])):
             lake.sweep(folder.base_name)
             removed += 1
     return removed
+
+
+def _files_in(lake: Lake, path: str) -> pyarrow.fs.FileSelector:
+    return pyarrow.fs.FileSelector(lake.full(path), allow_not_found=True)
+
+
+def _is_old(file: pyarrow.fs.FileInfo) -> bool:
+    return time.time_ns() - (file.mtime_ns or 0) > STAGED_S * 1e9

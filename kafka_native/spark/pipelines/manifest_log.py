@@ -11,13 +11,16 @@ that moves meanwhile. If a file disappears while they read, they start again.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines import compacted_manifests as compacted
@@ -40,6 +43,8 @@ from kafka_native.spark.pipelines.session import PipelineError
 
 MANIFESTS: Final = f"{LOG}/manifests"
 COMPACTED: Final = f"{LOG}/compacted"
+SETTLED_S: Final = 3600.0
+"""A compaction takes less time: so later no process writes rows again that it has read before."""
 _TRIES: Final = 20
 """So many times a reader starts again, because files were compacted while it read."""
 
@@ -136,28 +141,21 @@ class ManifestLog:
 
     def ends(self) -> dict[tuple[str, int], int]:
         """The offset after the last published one, by topic and partition."""
-        singles, summaries = self._repeated(self._look)
-        found: dict[tuple[str, int], int] = {}
-        for summary in summaries.values():
-            for key, end in summary.ends.items():
-                found[key] = max(found.get(key, 0), end)
-        for manifest in singles.values():
-            for each in manifest.planned:
-                key = (each.topic, each.partition)
-                found[key] = max(found.get(key, 0), each.end)
-        return found
+        return _ends(*self._repeated(self._look))
 
     def topic_ids(self) -> dict[str, str]:
         """The last known id of each topic."""
+        return _topic_ids(*self._repeated(self._look))
+
+    def published(
+        self, batch: tuple[str, int]
+    ) -> tuple[bool, dict[tuple[str, int], int], dict[str, str]]:
+        """Whether a batch is published, `ends()` and `topic_ids()`, by one reading."""
         singles, summaries = self._repeated(self._look)
-        found = [pair for each in summaries.values() for pair in each.topic_ids.items()]
-        found += [
-            (topic, (manifest.published_ms, id_))
-            for manifest in singles.values()
-            for topic, id_ in manifest.topic_ids.items()
-        ]
-        found.sort(key=lambda each: each[1][0])
-        return {topic: id_ for topic, (_, id_) in found}
+        has_batch = manifest_name(*batch) in singles or any(
+            batch in each for each in summaries.values()
+        )
+        return has_batch, _ends(singles, summaries), _topic_ids(singles, summaries)
 
     def schemas(self) -> dict[str, set[str]]:
         """The names of the columns of each topic's files. Replaced files count, too."""
@@ -209,11 +207,15 @@ class ManifestLog:
         """The rows of compacted files, each batch once."""
         taken: list[Summary] = []
         for name, summary in sorted(summaries.items(), key=lambda each: (-each[1].level, each[0])):
-            with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
-                table = compacted.read_rows(file, name, filters)
+            table = self._table(name, filters)
             twice = [each for each in taken if each.overlaps(summary)]
             taken.append(summary)
             yield compacted.without(table, twice) if twice else table
+
+    def _table(self, name: str, filters: pc.Expression | None = None) -> pa.Table:
+        """The rows of a compacted file."""
+        with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
+            return compacted.read_rows(file, name, filters)
 
     def _repeated(self, read: Callable[[], _Result]) -> _Result:
         """The result of ``read()``, which starts again after a file was compacted."""
@@ -244,6 +246,63 @@ class ManifestLog:
         self._merge()
         return len(singles)
 
+    def forget_files(self, paths: Collection[str]) -> int:
+        """Remove replaced files from the compacted batches, which don't list them any more.
+
+        Their replacement stays known: another process that compacts manifests may have read their
+        rows before, and write them again.
+
+        :param paths: Replaced files. They are deleted, and no process merges them any more.
+        :return: The number of removed rows.
+        """
+        return self._remove_rows("file", paths)
+
+    def forget_replacements(self, before_ms: int) -> int:
+        """Remove the replacements of files that no batch lists any more.
+
+        It does nothing if a compacted file is younger than `SETTLED_S`, see `forget_files`.
+
+        :param before_ms: Only replacements before this time. No process merges these files now.
+        :return: The number of removed rows.
+        """
+        selector = pyarrow.fs.FileSelector(self._folder.full(COMPACTED), allow_not_found=True)
+        times = [each.mtime_ns or 0 for each in self._folder.fs.get_file_info(selector)]
+        if time.time_ns() - max(times, default=0) < SETTLED_S * 1e9:
+            return 0
+        return self._remove_rows("replaced", self._repeated(lambda: self._unused(before_ms)))
+
+    def _unused(self, before_ms: int) -> set[str]:
+        """The replaced files that no batch lists, and that decide about no void batch."""
+        singles, summaries = self._look()
+        replaced = pc.field("kind") == "replaced"
+        replacements = _replacements(singles.values(), self._tables(summaries, replaced))
+        void = ReplacedFiles.of(replacements).void
+        found = {
+            path for each in replacements if each.published_ms < before_ms for path in each.paths
+        }
+        # Without the earlier replacement of its files, a void batch would count.
+        found -= {path for each in replacements if each.key in void for path in each.paths}
+        found -= {file.path for each in singles.values() for file in each.files}
+        # A batch may be in two files, and both count here.
+        tables = (self._table(name, pc.field("kind") == "file") for name in summaries)
+        return found.difference(*map(compacted.paths_in, tables))
+
+    def _remove_rows(self, kind: str, texts: Collection[str]) -> int:
+        """Write compacted files again, without the rows of a kind with these texts."""
+        removed = 0
+        if not texts:
+            return removed
+        _, summaries = self._repeated(self._look)
+        for name, summary in summaries.items():
+            with suppress(FileNotFoundError):  # another process has merged it: for the next run
+                table = self._table(name)
+                kept = compacted.without_rows(table, kind, texts)
+                if kept.num_rows < table.num_rows:
+                    self._write(kept, summary.level)
+                    self._delete(COMPACTED, [name])
+                    removed += table.num_rows - kept.num_rows
+        return removed
+
     def _merge(self) -> None:
         """Merge the compacted files of each level that has `FILES_MAX` of them."""
         level = 0
@@ -264,9 +323,7 @@ class ManifestLog:
         name = f"{level}-{uuid.uuid4().hex}.parquet"
         self._folder.make(COMPACTED)
         self._folder.write_bytes(f"{COMPACTED}/{name}", compacted.pack(table, level))
-        with self._folder.fs.open_input_file(self._folder.full(f"{COMPACTED}/{name}")) as file:
-            found = compacted.read_rows(file, name)
-        if not found.equals(table):
+        if not self._table(name).equals(table):
             raise PipelineError(f"{COMPACTED}/{name} isn't what was written: delete it")
 
     def _delete(self, folder: str, names: Iterable[str]) -> None:
@@ -274,7 +331,36 @@ class ManifestLog:
             self._folder.delete(f"{folder}/{name}")
 
 
+def _ends(
+    singles: Mapping[str, Manifest], summaries: Mapping[str, Summary]
+) -> dict[tuple[str, int], int]:
+    found: dict[tuple[str, int], int] = {}
+    for summary in summaries.values():
+        for key, end in summary.ends.items():
+            found[key] = max(found.get(key, 0), end)
+    for manifest in singles.values():
+        for each in manifest.planned:
+            key = (each.topic, each.partition)
+            found[key] = max(found.get(key, 0), each.end)
+    return found
+
+
+def _topic_ids(singles: Mapping[str, Manifest], summaries: Mapping[str, Summary]) -> dict[str, str]:
+    found = [pair for each in summaries.values() for pair in each.topic_ids.items()]
+    found += [
+        (topic, (manifest.published_ms, id_))
+        for manifest in singles.values()
+        for topic, id_ in manifest.topic_ids.items()
+    ]
+    found.sort(key=lambda each: each[1][0])
+    return {topic: id_ for topic, (_, id_) in found}
+
+
 def _replaced(singles: Iterable[Manifest], tables: Iterable[pa.Table]) -> ReplacedFiles:
+    return ReplacedFiles.of(_replacements(singles, tables))
+
+
+def _replacements(singles: Iterable[Manifest], tables: Iterable[pa.Table]) -> list[Replacement]:
     found = [
         Replacement(each.published_ms, *each.key, each.replaced)
         for each in singles
@@ -282,4 +368,4 @@ def _replaced(singles: Iterable[Manifest], tables: Iterable[pa.Table]) -> Replac
     ]
     for table in tables:
         found += compacted.replacements_in(table)
-    return ReplacedFiles.of(found)
+    return found

@@ -157,7 +157,7 @@ class OpenFile:
                 self.flush()
             self._pending.append(part)
             self._pending_rows += part.num_rows
-            self.pending_bytes += part.nbytes
+            self.pending_bytes += part.nbytes  # the buffers of a slice would count as a whole
             if self._pending_rows >= room or self.pending_bytes >= self._settings.row_group_bytes:
                 self.flush()
 

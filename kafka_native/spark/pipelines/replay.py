@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_native import ArrowReport, Producer
+from kafka_native import ArrowReport, KafkaError, Producer
+from kafka_native.spark.errors import OptionError
 from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.log import logger
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
 from kafka_native.spark.pipelines.session import (
@@ -29,6 +31,7 @@ from kafka_native.spark.pipelines.session import (
 from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
+from kafka_native.spark.sink_dead_letters import RowLetters, check_target, publish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +47,7 @@ _RECORD_S: Final = 1.0
 """The interval in which a task records its progress."""
 _CHECK_INTERVAL_S: Final = 0.5
 _NOTES_FILE: Final = "replay.json"
+_POSITION_DIGITS: Final = 19
 
 
 @dataclass(frozen=True)
@@ -142,7 +146,8 @@ class ReplayTask:
     def __call__(self, number: int) -> dict[str, Any]:
         """Produce the records that aren't acknowledged yet.
 
-        :return: ``lane``, ``records``, ``bytes`` and ``position``, in the form of JSON.
+        :return: ``lane``, ``records``, ``refused``, ``bytes`` and ``position``, in the form of
+            JSON.
         :raises PipelineError: A record wasn't delivered.
         """
         lane = self.lanes[number]
@@ -161,6 +166,7 @@ class ReplayTask:
         return {
             "lane": lane.name,
             "records": sender.records,
+            "refused": sender.refused,
             "bytes": sender.bytes,
             "position": sender.position,
         }
@@ -184,10 +190,16 @@ class _LaneSender:
         self._limit_s = delivery_timeout_s(task.sink)
         self._pace = Pace(task.rate, CHUNK_ROWS)
         self._sent = 0
+        self._refused = _Refused(task, lane) if task.sink.dead_letters is not None else None
         self.records = 0
         """The number of acknowledged records."""
         self.bytes = 0
         self.position = -1
+
+    @property
+    def refused(self) -> int:
+        """The number of records that the target has refused and that are stored."""
+        return 0 if self._refused is None else self._refused.records
 
     def send(self, batch: pa.RecordBatch, next_position: int) -> None:
         """Queue a batch in parts. ``next_position`` is the lane's position after the batch."""
@@ -227,7 +239,8 @@ class _LaneSender:
     def _produce(self, part: pa.RecordBatch, end: int) -> None:
         part = without_negative_timestamps(part) if self._columns["timestamp"] else part
         for topic, those in self._by_topic(part):
-            chunk = _Chunk(end, those.num_rows, those.nbytes)
+            kept = None if self._refused is None else those
+            chunk = _Chunk(end, those.num_rows, those.nbytes, topic, kept)
             self._outstanding.append(chunk)
             self._producer.produce_arrow(
                 topic, those, **self._columns, on_delivery=chunk.set_report, timeout=self._limit_s
@@ -253,12 +266,8 @@ class _LaneSender:
         while self._outstanding and (report := self._outstanding[0].report) is not None:
             chunk = self._outstanding.popleft()
             if report.error is not None:
-                self._failed = report.error.str()
-                failed = len(report.failed)
-                raise PipelineError(
-                    f"{self._lane.name}: {failed} records weren't delivered: {self._failed}"
-                )
-            self.records += chunk.rows
+                self._handle_failed(chunk, report)
+            self.records += chunk.rows - len(report.failed)
             self.bytes += chunk.bytes
             self.position = chunk.end
         # Chunks of one batch for several topics have one position. It counts after the last of
@@ -267,8 +276,26 @@ class _LaneSender:
         if not is_partial and time.monotonic() - self._recorded_at >= _RECORD_S:
             self._record_progress()
 
+    def _handle_failed(self, chunk: _Chunk, report: ArrowReport) -> None:
+        """Keep the records that the target refuses. Another error ends the task."""
+        failed = [
+            each
+            for each in report.failed
+            if self._refused is None or not self._refused.takes(each[1])
+        ]
+        if failed:
+            self._failed = failed[0][1].str()
+            raise PipelineError(
+                f"{self._lane.name}: {len(failed)} records weren't delivered: {self._failed}"
+            )
+        for row, error in report.failed:
+            if self._refused is not None:
+                self._refused.add(chunk, row, error)
+
     def _record_progress(self) -> None:
         if self.position > self._recorded:
+            if self._refused is not None:
+                self._refused.store(self.position)
             self._record(self.position, self.records)
             self._recorded = self.position
         self._recorded_at = time.monotonic()
@@ -278,13 +305,71 @@ class _LaneSender:
         self._handle_reports()
 
 
+class _Refused:
+    """The records of a lane that the target refuses, for a topic or a folder (``refused``)."""
+
+    def __init__(self, task: ReplayTask, lane: Lane) -> None:
+        target = _target(lane, task.topic, task.rename)
+        self._options = replace(task.sink, topic=target or None)
+        self._has_timestamps = task.timestamps == "keep"
+        self._lane = lane
+        self._letters = self._opened(0)
+        self.records = 0
+
+    def takes(self, error: KafkaError) -> bool:
+        """Whether an error is a record's own fault."""
+        return self._letters.takes(error)
+
+    def add(self, chunk: _Chunk, row: int, error: KafkaError) -> None:
+        """Add a record."""
+        assert chunk.part is not None
+        names = [
+            name
+            for name in ("partition", "timestamp", "key", "value", "headers")
+            if name in chunk.part.schema.names
+        ]
+        columns = {name: chunk.part.column(name).take(pa.array([row])) for name in names}
+        columns["topic"] = pa.array([chunk.topic])
+        letter = pa.RecordBatch.from_pydict(columns)
+        self._letters.add_refused(letter, [f"{error.str()} ({error.name()})"])
+        self.records += 1
+
+    def store(self, position: int) -> None:
+        """Store the records, before the lane's progress passes them."""
+        if not self._letters.rows:
+            return
+        with self._letters as letters:
+            letters.end()
+        target = self._options.dead_letters
+        assert target is not None
+        if target.sink is None:
+            publish(target, letters.name, letters.parts)
+        logger.warning(
+            "%s: %d records are refused and stored in %s; the first: %s",
+            self._lane.name,
+            letters.rows,
+            target,
+            letters.first_reason,
+        )
+        self._letters = self._opened(position)
+
+    def _opened(self, position: int) -> RowLetters:
+        name = f"replay-{self._lane.name}-{position:0{_POSITION_DIGITS}d}"
+        return RowLetters(self._options, name, has_timestamps=self._has_timestamps)
+
+
 class _Chunk:
     """Rows of one call of the producer."""
 
-    def __init__(self, end: int, rows: int, size_bytes: int) -> None:
+    def __init__(
+        self, end: int, rows: int, size_bytes: int, topic: str, part: pa.RecordBatch | None
+    ) -> None:
+        """``part``: the rows, if refused ones are stored."""
         self.end = end
         self.rows = rows
         self.bytes = size_bytes
+        self.topic = topic
+        self.part = part
         self.report: ArrowReport | None = None
 
     def set_report(self, report: ArrowReport) -> None:
@@ -321,6 +406,8 @@ class ReplayResult:
     """The number of lanes that weren't finished."""
     records: int = 0
     """The number of acknowledged records."""
+    refused: int = 0
+    """The number of records that the target refused, and that went to ``refused``."""
     bytes: int = 0
     """Bytes of the produced Arrow columns."""
     elapsed_s: float = 0.0
@@ -340,6 +427,7 @@ def replay(
     partitions: Partitions = "keep",
     timestamps: Timestamps = "keep",
     rate: float | None = None,
+    refused: str | None = None,
     start_ms: int | None = None,
     end_ms: int | None = None,
     session: SparkSession | SessionOpener | None = None,
@@ -360,6 +448,8 @@ def replay(
     :param partitions: ``keep``, or ``hash``: choose one by the key.
     :param timestamps: ``keep``, or ``now``: the time of the replay.
     :param rate: The largest number of messages per second of all tasks; None: no limit.
+    :param refused: The topic or folder for records that the target refuses, each at least once;
+        None: such a record ends the replay.
     :param start_ms: Only records from this time on, in milliseconds since 1970; None: no limit.
     :param end_ms: Only records before this time.
     :param session: The Spark session, or a function that opens one; None: a new one, with
@@ -372,7 +462,7 @@ def replay(
         raise PipelineError("rate: write a number above 0, or leave it out")
     lanes, window = tuple(lanes_of(folder, topics, dates)), TimeWindow(start_ms, end_ms)
     window.check(lanes)
-    sink = SinkOptions.parse({f"kafka.{key}": str(value) for key, value in config.items()})
+    sink = _sink(config, refused)
     notes = Folder(checkpoint)
     progress = Progress(notes)
     what: dict[str, Any] = {"source": folder.root, "dates": list(dates), "topic": topic}
@@ -402,9 +492,25 @@ def replay(
             except Exception as error:
                 raise PipelineError(cause_of(error)) from error
         result.records = sum(each["records"] for each in found)
+        result.refused = sum(each["refused"] for each in found)
         result.bytes = sum(each["bytes"] for each in found)
     result.elapsed_s = time.monotonic() - begun
     return result
+
+
+def _sink(config: Mapping[str, str], refused: str | None) -> SinkOptions:
+    """The options of the producers.
+
+    :raises PipelineError: ``refused`` can't be a topic or a folder.
+    """
+    options = {f"kafka.{key}": str(value) for key, value in config.items()}
+    sink = SinkOptions.parse(options)
+    if refused is None:
+        return sink
+    try:
+        return SinkOptions.parse({**options, "deadLetters": refused})
+    except OptionError as error:
+        raise PipelineError(f"refused: {error}") from error
 
 
 def plan_replay(
@@ -453,3 +559,9 @@ def _check_targets(
                 needed.get(name, 0), lane.partition + 1 if partitions == "keep" else 0
             )
     check_targets(sink, needed)
+    dead = sink.dead_letters
+    if dead is None or not needed:
+        return
+    if dead.sink is not None and dead.sink.topic in needed:
+        raise PipelineError(f"refused: the records go to topic {dead.sink.topic} themselves")
+    check_target(sink)

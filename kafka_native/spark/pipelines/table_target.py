@@ -21,7 +21,7 @@ import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.offsets import Key
-from kafka_native.spark.pipelines.archive_target import ArchiveTarget
+from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Published
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA, refused_changes
 from kafka_native.spark.pipelines.manifests import LakeFile, Manifest, Range, Skipped
 from kafka_native.spark.pipelines.parquet import ParquetSettings
@@ -188,6 +188,12 @@ class TableTarget(ArchiveTarget):
         self._folder: Folder | None = None
         self._layout: TableLayout | None = None
         self._newest: TableState | None = None
+        self._parsed: tuple[int | str, TableState] | None = None
+        """The last state that was read, and what it was read from."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle what tasks need: no states."""
+        return {**self.__dict__, "_newest": None, "_parsed": None}
 
     # --- what each format does ---
 
@@ -199,10 +205,20 @@ class TableTarget(ArchiveTarget):
         """
 
     @abstractmethod
-    def state(self) -> TableState:
-        """Read the table's current state.
+    def state(self, *, refresh: bool = True) -> TableState:
+        """Read the state of the table's newest version.
 
+        :param refresh: Ask for the newest version; False: that of the last call. A commit is based
+            on this version, so it fails if there is a newer one.
         :raises PipelineError: It can't be read.
+        """
+
+    @abstractmethod
+    def _add_columns(self) -> None:
+        """Add the columns, and fields of structs, that the table lacks.
+
+        :raises ConflictError: Another program has changed the table meanwhile. It was read again.
+        :raises PipelineError: The table can't take the records.
         """
 
     @abstractmethod
@@ -232,9 +248,10 @@ class TableTarget(ArchiveTarget):
 
     # --- reading ---
 
-    def is_published(self, query: str, batch: int) -> bool:
-        """Whether a batch is published."""
-        return self.state().has(query, batch)
+    def published(self, query: str, batch: int) -> Published:
+        """What the table has when a batch begins, by one reading of its state."""
+        state = self.state()
+        return Published(state.has(query, batch), state.ends, state.topic_ids)
 
     def ends(self) -> Mapping[Key, int]:
         """The offset after the last published one, read or skipped, by topic and partition."""
@@ -293,7 +310,7 @@ class TableTarget(ArchiveTarget):
         manifest = Manifest(query, batch, now_ms(), *done, topic_ids or {}, left_out=left_out)
         self._sync(manifest.files)
         for number in range(_TRIES):
-            state = self.state()
+            state = self.state(refresh=number > 0)  # a batch begins with a refresh
             if number and state.is_result_of(manifest):
                 self._newest = state
                 return manifest  # the commit was reported as failed, and has succeeded
@@ -329,6 +346,21 @@ class TableTarget(ArchiveTarget):
         for each in folder.fs.get_file_info(selector):
             if each.base_name not in state.last_attempts:
                 folder.remove(f"{path}/{each.base_name}")
+
+    def _widen(self) -> None:
+        """Add columns. If another program does it at the same time, compare again.
+
+        :raises PipelineError: The table can't take the records.
+        """
+        for _ in range(_TRIES):
+            try:
+                self._add_columns()
+                return
+            except ConflictError as error:
+                conflict = error
+        raise PipelineError(
+            f"the table {self.uri} has changed {_TRIES} times while columns were added: {conflict}"
+        ) from conflict
 
     def _prepared(self) -> tuple[Folder, TableLayout]:
         if self._folder is None or self._layout is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
@@ -18,8 +18,12 @@ from kafka_native.spark.options import DEAD_LETTERS_PREFIX, SourceOptions, lower
 from kafka_native.spark.patterns import topic_pattern
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget
 from kafka_native.spark.pipelines.lake_schemas import COLUMNS, NAMES, SCHEMA
+from kafka_native.spark.pipelines.session import ranges_in
 from kafka_native.spark.typed_columns import NAMES as TYPED_NAMES
 from kafka_native.spark.typed_columns import REGISTRY_PREFIX, TypedColumns, resolve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 __all__ = [
     "check_columns",
@@ -28,6 +32,7 @@ __all__ = [
     "keep_schemas",
     "open_targets",
     "planned_options",
+    "remove_stale_letters",
     "task_options",
 ]
 
@@ -141,6 +146,18 @@ def keep_schemas(options: SourceOptions) -> None:
         from kafka_native.spark.kept_schemas import keep
 
         keep(options)
+
+
+def remove_stale_letters(options: SourceOptions, frame: DataFrame) -> None:
+    """Remove the dead letters of an earlier run of a batch, which other tasks may have written.
+
+    :param frame: The ranges of the batch.
+    """
+    if options.dead_letters is not None and options.dead_letters.folder:
+        from kafka_native.spark.dead_letters import remove_stale
+
+        batches = frame.toArrow().to_batches()
+        remove_stale(options, [each for batch in batches for each in ranges_in(batch)])
 
 
 def _check_names(decoded: TypedColumns, columns: tuple[str, ...]) -> None:
