@@ -5,7 +5,8 @@ import os
 import uuid
 
 from kafka_native import TopicPartition
-from kafka_native.aio import AIOConsumer
+from kafka_native.admin import NewTopic
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer
 
 BOOTSTRAP = os.environ.get("BOOTSTRAP", "localhost:9092")
 
@@ -20,7 +21,13 @@ async def on_assign(consumer: AIOConsumer, partitions: list[TopicPartition]) -> 
 
 
 async def main() -> None:
-    """Read a thousand messages, then commit."""
+    """Write a thousand messages, read them, then commit."""
+    topic = f"visits-{uuid.uuid4()}"
+    async with AIOAdminClient({"bootstrap.servers": BOOTSTRAP}) as admin:
+        await admin.create_topics([NewTopic(topic, 2)])[topic]
+    async with AIOProducer({"bootstrap.servers": BOOTSTRAP}) as producer:
+        for number in range(1000):
+            await producer.produce(topic, f"visit {number}", headers={"page": f"/{number % 7}"})
     conf = {
         "bootstrap.servers": BOOTSTRAP,
         "group.id": f"visits-{uuid.uuid4()}",
@@ -28,7 +35,7 @@ async def main() -> None:
         "enable.auto.commit": False,
     }
     async with AIOConsumer(conf) as consumer:
-        await consumer.subscribe(["visits"], on_assign=on_assign)
+        await consumer.subscribe([topic], on_assign=on_assign)
         count = 0
         headers = None
         async for message in consumer:  # other tasks run while there is no message

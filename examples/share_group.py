@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from kafka_native import AcknowledgeType, Message, Producer, ShareConsumer
-from kafka_native.admin import AdminClient
+from kafka_native.admin import AdminClient, SharePartitionOffsetInfo
 
 bootstrap = os.environ.get("BOOTSTRAP", "localhost:9092")
 conf = {
@@ -81,4 +81,6 @@ print("failures:", failures)
 
 with AdminClient({"bootstrap.servers": bootstrap}) as admin:
     places = admin.list_share_group_offsets({"example-workers": None})["example-workers"].result()
-    print("left to do:", [info.lag for info in places.values()])
+    # A partition without a place of the group is None, one with an error is a KafkaError.
+    lags = [each.lag for each in places.values() if isinstance(each, SharePartitionOffsetInfo)]
+    print("left to do:", lags)

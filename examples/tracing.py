@@ -1,4 +1,7 @@
-"""OpenTelemetry: one trace from the request that sends a message to its processing."""
+"""OpenTelemetry: one trace from the request that sends a message to its processing.
+
+pip install 'kafka-native[opentelemetry]' opentelemetry-sdk
+"""
 
 from __future__ import annotations
 
