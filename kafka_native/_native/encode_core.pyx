@@ -291,6 +291,33 @@ def encode(EncodeProgram program not None, _Bound bound not None, bytes prefix n
     return records, row, (problem.instruction, problem.text.decode())
 
 
+def encode_each(EncodeProgram program not None, _Bound bound not None, bytes prefix not None, int64_t first, int64_t end, int64_t bytes_max):
+    """Encode the rows [first, end) of a bound array. A row that fails becomes a null.
+
+    Returns the records, the row after the last one, and the failed rows as a list of (row,
+    instruction, text). The records end early if they have `bytes_max` bytes.
+    """
+    cdef Records records = Records.__new__(Records, BY_CODEC, max(0, min(bytes_max, INT32_MAX)))
+    cdef kn_encode_problem problem
+    cdef const uint8_t *start = <const uint8_t *>PyBytes_AS_STRING(prefix)
+    cdef int64_t size = len(prefix)
+    cdef int64_t row = first
+    cdef int status
+    cdef list failed = []
+    if bound.nested.type != program.type:
+        raise ValueError("the columns are bound to another program")
+    while True:
+        with nogil:
+            status = kn_encode_rows(&program.encoder, &bound.nested, start, size, &row, end, records.builder, &problem)
+        if status == KN_OK or status == KN_ERR_FULL:
+            return records, row, failed
+        if status == KN_ERR_NOMEM or kn_builder_reserve(records.builder, 0, 1) != KN_OK:
+            raise MemoryError
+        kn_builder_append_null(records.builder, 0)
+        failed.append((row, problem.instruction, problem.text.decode()))
+        row += 1
+
+
 def shorten(Records records not None, int64_t length):
     """Keep only the first records. They must not have been exported."""
     if length < records.builder.columns[0].length:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-EXTRA = ("click", "rich", "matplotlib")
+EXTRA = ("click", "rich")
 NEEDS = "kafka-native's command line needs a few more packages: pip install 'kafka-native[cli]'"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import signal
 import sys
@@ -58,6 +59,17 @@ class Commands(click.Group):
             f"kafka_native.cli.commands.{cmd_name}"
         ).command
         return found
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first argument. An unknown name comes with a suggestion."""
+        name = args[0]
+        if name in COMMANDS or ctx.resilient_parsing or name.startswith("-"):
+            return super().resolve_command(ctx, args)
+        close = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
+        advice = f" Did you mean {close[0]!r}?" if close else ""
+        raise click.UsageError(f"No such command {name!r}.{advice}", ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the help from `COMMANDS`, without importing commands."""

@@ -15,9 +15,10 @@ from click.core import ParameterSource
 
 from kafka_native import KafkaException
 from kafka_native._reference.property import CONSUMER, PRODUCER
-from kafka_native.config import PROPERTIES, Role, read_properties
+from kafka_native.cli.errors import line_of
+from kafka_native.config import PROPERTIES, Role, check_property, read_properties
 from kafka_native.errors import KafkaError
-from kafka_native.terminal.lines import log_to_stderr
+from kafka_native.terminal.lines import log_to_stderr, outages_reported_once
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -59,6 +60,8 @@ class Connection:
     """``-m``: seconds to wait for an answer of the cluster."""
     registry: Mapping[str, str] = field(repr=False, default_factory=dict)
     """Properties of the schema registry's client, without ``schema.registry.``."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """The names of properties as the user wrote them, by librdkafka's names."""
 
     @property
     def servers(self) -> str:
@@ -74,11 +77,17 @@ class Connection:
             configuration. None is ignored.
         :param defaults: The command's defaults, with underscores for dots. The user's configuration
             overrides them.
+        :raises click.UsageError: A property doesn't exist, or has no such value.
         """
         # One file serves all commands: drop the properties of the other kind of client.
         mine = {
             name: value for name, value in self.properties.items() if not _is_others(name, role)
         }
+        for name, value in mine.items():
+            try:
+                check_property(self.written.get(name, name), value, role)
+            except KafkaException as error:
+                raise click.UsageError(line_of(error)) from None
         own = {_canonical(name.replace("_", ".")): value for name, value in defaults.items()}
         given = {
             _canonical(name): value for name, value in (options or {}).items() if value is not None
@@ -128,16 +137,17 @@ def connected(
             **more: Any,
         ) -> Any:
             debug, timeout_s = more.pop("debug"), more.pop("timeout")
-            merged = _merged(bootstrap, registry, extra, config_file)
+            merged, written = _merged(bootstrap, registry, extra, config_file)
             if debug:
                 merged["debug"] = debug
             log_to_stderr()
             if merged.get("debug"):
                 logging.getLogger("kafka_native").setLevel(logging.DEBUG)
-            connection = _connection(merged, timeout_s)
+            connection = _connection(merged, written, timeout_s)
             if required and cluster and not connection.servers:
                 raise click.UsageError(NO_BROKER_TEXT)
-            return command(*args, connection=connection, **more)
+            with outages_reported_once():
+                return command(*args, connection=connection, **more)
 
         for option in reversed(options):
             call = option(call)
@@ -203,16 +213,18 @@ def connection_of(context: click.Context) -> Connection:
     """The cluster of an unfinished command line, for shell completion."""
     found = context.params
     with context.scope(cleanup=False):
-        merged = _merged(
+        merged, written = _merged(
             found.get("bootstrap"),
             found.get("registry"),
             found.get("extra") or {},
             found.get("config_file"),
         )
-    return _connection(merged, TIMEOUT_S)
+    return _connection(merged, written, TIMEOUT_S)
 
 
-def _connection(merged: Mapping[str, str], timeout_s: float) -> Connection:
+def _connection(
+    merged: Mapping[str, str], written: Mapping[str, str], timeout_s: float
+) -> Connection:
     """Separate the properties of the cluster's clients from those of the registry's client."""
     registry = {
         name.removeprefix(REGISTRY_PREFIX): value
@@ -222,19 +234,21 @@ def _connection(merged: Mapping[str, str], timeout_s: float) -> Connection:
     properties = {
         name: value for name, value in merged.items() if not name.startswith(REGISTRY_PREFIX)
     }
-    return Connection(properties, timeout_s, registry)
+    return Connection(properties, timeout_s, registry, written)
 
 
 def _merged(
     bootstrap: str | None, registry: str | None, extra: Mapping[str, str], config_file: str | None
-) -> dict[str, str]:
+) -> tuple[dict[str, str], dict[str, str]]:
     """Merge the sources of properties; later ones override earlier ones.
+
+    Returns the values and the user's names, both by librdkafka's names.
 
     The order is: the user's file, the environment's servers and registry, ``-F``, ``-X``, ``-b``
     and ``-r``.
     """
     source_of = click.get_current_context().get_parameter_source
-    written: dict[str, str] = {}
+    options: dict[str, str] = {}
     environment: dict[str, str] = {}
     for option, name, value in (
         ("bootstrap", SERVERS, bootstrap),
@@ -242,15 +256,16 @@ def _merged(
     ):
         if value is not None:
             is_written = source_of(option) is ParameterSource.COMMANDLINE
-            (written if is_written else environment)[name] = value
+            (options if is_written else environment)[name] = value
     layers: list[Mapping[str, str]]
     if config_file is None:
         own = user_file()
         layers = [_read(own) if own.exists() else {}, environment]
     else:
         layers = [environment, {} if config_file == NO_FILE else _read(Path(config_file))]
-    layers += [extra, written]
-    return {_canonical(name): value for layer in layers for name, value in layer.items()}
+    layers += [extra, options]
+    pairs = [(_canonical(name), name, value) for layer in layers for name, value in layer.items()]
+    return {name: value for name, _, value in pairs}, {name: text for name, text, _ in pairs}
 
 
 def _canonical(name: str) -> str:

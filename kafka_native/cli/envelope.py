@@ -4,8 +4,12 @@
      "headers":[["kind","x"]],"key":"k","value":"text"}
 
 UTF-8 bytes are a string, other bytes are ``{"base64": "..."}``, and null is null. The names of
-headers are written in the same way. The reader also takes ``{"hex": "..."}`` and kcat's names
-(``payload``, ``ts``, flat headers). Reading a written line gives the same bytes.
+headers are written in the same way. With kcat's names, the same message is
+
+    {"topic":"t","partition":0,"offset":7,"tstype":"create","ts":1700000000000,
+     "headers":["kind","x"],"key":"k","payload":"text"}
+
+The reader takes both, and ``{"hex": "..."}``. Reading a written line gives the same bytes.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 _READ = frozenset({"topic", "partition", "timestamp", "headers", "key", "value"})
 _KINDS = {TIMESTAMP_CREATE_TIME: '"create"', TIMESTAMP_LOG_APPEND_TIME: '"append"'}
+_KCATS_KINDS = {TIMESTAMP_CREATE_TIME: "create", TIMESTAMP_LOG_APPEND_TIME: "logappend"}
 _SYNONYMS = {"payload": "value", "ts": "timestamp"}
 _REPORTED_ONLY = frozenset(
     {
@@ -66,6 +71,7 @@ def writer(
     value_as: str = "raw",
     *,
     escapes: bool = False,
+    as_kcat: bool = False,
     more: Callable[[Message], str] | None = None,
 ) -> Callable[[Message], str]:
     """Make the function that writes a message as a line of JSON.
@@ -76,11 +82,28 @@ def writer(
         the line's JSON. Reading it back gives the same JSON; the spaces in it may differ.
         ``typed``: a value is JSON already, and becomes part of the line as it is.
     :param escapes: Escape unprintable characters in JSON's way. The line means the same.
+    :param as_kcat: Write kcat's names of members. Members that a message lacks are left out.
     :param more: Returns further members of a message, as JSON text that begins with a comma.
     """
     name_of = lru_cache(_encode)
     key_of = _forms(key_as)
     value_of = _embedded if value_as == "json" else _forms(value_as)
+
+    def write_as_kcat(message: Message) -> str:
+        kind, milliseconds = message.timestamp()
+        time = ""
+        if kind != TIMESTAMP_NOT_AVAILABLE:
+            time = f'"tstype":"{_KCATS_KINDS[kind]}","ts":{milliseconds},'
+        flat = [
+            part for name, value in message.headers() or () for part in (_name(name), _text(value))
+        ]
+        headers = f'"headers":{_encode(flat)},' if flat else ""
+        return (
+            f'{{"topic":{name_of(message.topic())},"partition":{message.partition()},'
+            f'"offset":{message.offset()},{time}{headers}'
+            f'"key":{key_of(message.key())},"payload":{value_of(message.value())}'
+            f"{'' if more is None else more(message)}}}"
+        )
 
     def write(message: Message) -> str:
         # Formatted by hand: the JSON encoder takes several times as long for a dict.
@@ -98,7 +121,8 @@ def writer(
             f"{'' if more is None else more(message)}}}"
         )
 
-    return (lambda message: escaped_json(write(message))) if escapes else write
+    encode = write_as_kcat if as_kcat else write
+    return (lambda message: escaped_json(encode(message))) if escapes else encode
 
 
 def _text(data: bytes | None) -> str | dict[str, str] | None:

@@ -65,5 +65,7 @@ def translated(arguments: list[str]) -> list[str]:
         elif letter not in MODES and letter not in DROPPED_OPTIONS:
             # Written together, a value that begins with a dash (-o -10) stays a value.
             found.append(letter + value)
+    if mode == "-P" and operands and not {"-t", "-J"} & set(letters):
+        raise click.UsageError("which topic? write -t TOPIC")  # kcat's operands are files
     found += arguments[own:]
     return [*found, "--", *operands] if operands else found

@@ -16,6 +16,7 @@ from kafka_native.cli.errors import Failed
 from kafka_native.cli.offset_bounds import BEGINNING
 from kafka_native.cli.reader import Reader
 from kafka_native.cli.texts import count
+from kafka_native.terminal.charts import require_plot
 from kafka_native.terminal.output import Output, json_option
 
 T = TypeVar("T")
@@ -115,6 +116,8 @@ def latency(
     connection: Connection, output: Output, topic: str, messages: int, size: int, chart: Path | None
 ) -> None:
     """Send one message at a time to TOPIC, and show a histogram of the times to acknowledgement."""
+    if chart is not None:
+        require_plot()
     [value] = perf.payloads(1, size)
     taken = sorted(
         _measured(lambda: perf.round_trips(connection.config("producer"), topic, value, messages))

@@ -26,6 +26,7 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.admin import AdminClient, NewTopic
+from kafka_native.terminal.lines import release_outages
 
 STEP_MESSAGES = 10_000
 """Messages between two updates of the progress bar, and the limit of one consume()."""
@@ -164,6 +165,7 @@ def produce_all(
     reports = {"on_delivery": on_delivery, "delivery.report.only.error": True}
     with Producer({**_ready(conf), **reports}) as producer:
         producer.list_topics(topic, IDLE_TIMEOUT_S)  # connects before the clock starts
+        release_outages()
         produce = producer.produce
         watch = Stopwatch()
         for start in range(0, len(values), STEP_MESSAGES):

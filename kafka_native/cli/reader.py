@@ -19,6 +19,7 @@ from kafka_native import (
 from kafka_native.cli.errors import Failed, line_of, no_partition
 from kafka_native.cli.offset_bounds import Key, OffsetBound
 from kafka_native.errors import is_retriable
+from kafka_native.terminal.lines import release_outages
 
 if TYPE_CHECKING:
     from kafka_native.cli.column_files import ColumnFile
@@ -70,6 +71,7 @@ class Reader:
     def subscribe(self, topics: list[str]) -> None:
         """Read topics as a member of a group."""
         self._consumer.subscribe(topics)
+        release_outages()
 
     def assign(
         self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
@@ -80,6 +82,7 @@ class Reader:
         :raises Failed: The topic, a partition or an offset doesn't exist.
         """
         found = self._consumer.list_topics(topic, self._timeout_s).topics[topic]
+        release_outages()
         if found.error is not None:
             raise Failed(f"topic {topic}: {found.error.str()}")
         numbers = sorted(set(partitions)) or sorted(found.partitions)

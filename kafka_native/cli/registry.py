@@ -14,6 +14,7 @@ from kafka_native.cli.errors import Failed
 if TYPE_CHECKING:
     from kafka_native.schema_registry import SchemaRegistryClient
 
+SCHEMES: Final = ("http://", "https://", "mock://")
 NUMBERS: Final = (
     "timeout",
     "max.retries",
@@ -63,8 +64,12 @@ def registry_config(connection: Connection) -> dict[str, Any]:
 
     :raises click.UsageError: No registry is named, or a number isn't one.
     """
-    if not connection.registry.get("url", "").strip():
+    url = connection.registry.get("url", "").strip()
+    if not url:
         raise click.UsageError(NO_REGISTRY_TEXT)
+    if not all(each.strip().lower().startswith(SCHEMES) for each in url.split(",")):
+        # The text doesn't show it, because it may contain a password
+        raise click.UsageError("the schema registry needs http:// or https:// addresses")
     found: dict[str, Any] = {"timeout": connection.timeout_s, **connection.registry}
     for name in [each for each in found if each.startswith(RULES_PREFIX)]:
         del found[name]

@@ -11,6 +11,7 @@ from typing import Any
 from kafka_native import KafkaError, KafkaException, Message, Producer
 from kafka_native.cli.errors import Failed, line_of, no_partition
 from kafka_native.cli.texts import count
+from kafka_native.terminal.lines import release_outages
 
 BLOCK_MS = 1_000
 """How long a call waits for room in the full queue.
@@ -144,6 +145,7 @@ def sending(
     own = {"on_delivery": on_delivery, "delivery.report.only.error": True, "max.block.ms": BLOCK_MS}
     with Producer({**config, **own}) as producer:
         found = producer.list_topics(topic, timeout_s).topics.get(topic or "")
+        release_outages()
         partitions = 0 if found is None else len(found.partitions)
         if partition is not None and partition >= partitions > 0:
             raise no_partition(topic, partition, partitions)

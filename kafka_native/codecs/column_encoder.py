@@ -12,6 +12,7 @@ from kafka_native._native.encode_core import (
     RecordsStream,
     empty_records,
     encode,
+    encode_each,
 )
 from kafka_native.codecs.arrow_types import ArrowType
 from kafka_native.codecs.errors import EncodeError, SchemaError
@@ -128,6 +129,42 @@ class ColumnEncoder:
             bound = source.bind(program)
             chunks += encoded(program, paths, bound, self.prefix, source.rows, source.before)
         return EncodedColumn(chunks or [empty_records()])
+
+    def encode_each(self, column: Any) -> tuple[EncodedColumn, list[EncodeError]]:
+        """Encode each row of a column. A row that doesn't fit the schema becomes a null.
+
+        The parameter is that of `encode`.
+
+        Returns
+        -------
+        tuple[EncodedColumn, list[EncodeError]]
+            One record for each row, and the errors of the rows that don't fit.
+
+        Raises
+        ------
+        SchemaError
+            The column's type doesn't fit the schema.
+        TypeError
+            The column isn't Arrow data.
+        ValueError
+            The column is malformed.
+        """
+        source = ColumnInput(column)
+        program, paths = self.program_for(source.description)
+        chunks: list[Records] = []
+        errors: list[EncodeError] = []
+        while source.next():
+            bound, row = source.bind(program), 0
+            while row < source.rows:
+                records, row, failed = encode_each(
+                    program, bound, self.prefix, row, source.rows, BYTES_MAX
+                )
+                chunks.append(records)
+                errors += [
+                    EncodeError(text, row=source.before + at, path=paths[instruction])
+                    for at, instruction, text in failed
+                ]
+        return EncodedColumn(chunks or [empty_records()]), errors
 
 
 def encoded(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-EXTRA = ("click", "rich", "matplotlib", "pyspark", "pyarrow", "py4j")
+EXTRA = ("click", "rich", "pyspark", "pyarrow", "py4j")
 NEEDS = "the pipelines need a few more packages: pip install 'kafka-native[spark,cli]'"
 
 

@@ -22,6 +22,7 @@ import json
 import math
 import time
 from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -71,8 +72,8 @@ ROW_ERRORS: Final = {
 
 The value is the column that has to name the place; empty: every row. If an option names the topic
 of all rows, a missing topic isn't the fault of a row. Only a replay has timestamps of rows. All
-other errors fail the task: they come
-from the cluster, the network or the permissions, and another attempt may succeed.
+other errors fail the task: they come from the cluster, the network or the permissions, and another
+attempt may succeed.
 """
 
 ROW_HEADER: Final = "__kafka_native.errors.content"
@@ -128,9 +129,12 @@ def publish(target: DeadLetterTarget, name: str, parts: Sequence[str]) -> None:
             folder.move(whole, f"{made}.parquet")
         elif folder.exists(f"{made}.parquet"):
             folder.delete(f"{made}.parquet")
+        else:
+            continue
         folder.sync("")
+    for kind in _KINDS:
         for other in folder.names(UNFINISHED, ".parquet"):
-            if other.startswith(f"{made}."):  # joined now, or of a killed attempt
+            if other.startswith(f"{name}{kind}."):  # joined now, or of a killed attempt
                 folder.delete(f"{UNFINISHED}/{other}")
 
 
@@ -261,32 +265,64 @@ class RowLetters:
             return self._has_timestamps
         return column != "topic" or self._options.topic is None
 
-    def add_refused(self, rows: pa.RecordBatch, reason: str) -> None:
+    def add_refused(self, rows: pa.RecordBatch, reasons: Sequence[str]) -> None:
         """Add rows that the cluster has refused, or that have no place.
 
-        :param rows: The columns that Spark gave.
+        :param rows: The columns that Spark gave, without memory of other rows.
+        :param reasons: The reason for each row.
         """
         try:
-            self._add(rows, self._encoded(rows), None, reason)
-        except EncodeError as error:
-            for number in range(rows.num_rows):  # one of them may not encode, too
-                if rows.num_rows > 1:
-                    self.add_refused(rows.slice(number, 1), reason)
-                else:
-                    self.add_unfit(rows, f"{reason}. {error.problem}", error.path)
+            content, errors = self.encoded(rows)
+        except ValueError as error:  # of one of them
+            texts = [f"{reason}. {error}" for reason in reasons]
+            self.add_unfit(rows, texts, [""] * rows.num_rows)
+            return
+        unfit = {each.row: each for each in errors}
+        kept = [row for row in range(rows.num_rows) if row not in unfit]
+        if not unfit:
+            self._add(rows, content, reasons, [""] * rows.num_rows)
+            return
+        if kept:
+            self.add_refused(rows.take(pa.array(kept)), [reasons[row] for row in kept])
+        texts = [f"{reasons[row]}. {unfit[row].problem}" for row in sorted(unfit)]
+        paths = [unfit[row].path for row in sorted(unfit)]
+        self.add_unfit(rows.take(pa.array(sorted(unfit))), texts, paths)
 
-    def add_unfit(self, rows: pa.RecordBatch, reason: str, path: str = "") -> None:
+    def add_unfit(self, rows: pa.RecordBatch, reasons: Sequence[str], paths: Sequence[str]) -> None:
         """Add rows that can't become messages.
 
-        :param path: ``key`` or ``value``, and the field in it, as `EncodeError` has them; empty: a
-            column that isn't encoded.
+        :param rows: The columns that Spark gave, without memory of other rows.
+        :param reasons: The reason for each row.
+        :param paths: ``key`` or ``value`` and the field in it for each row, as `EncodeError` has
+            them; empty: a column that isn't encoded.
         """
         content = {name: pa.nulls(rows.num_rows, pa.binary()) for name in self._encoded_names()}
         if content:
             names = [each for name in content for each in self._columns_of(rows, name)]
             whole = pa.StructArray.from_arrays([_column(rows, each) for each in names], names)
-            content["row"] = pa.array([json.dumps(_json_value(each)) for each in whole])
-        self._add(rows, content, path or None, reason)
+            content["row"] = pa.array(_json_texts(whole), pa.string())
+        self._add(rows, content, reasons, paths)
+
+    def encoded(self, rows: pa.RecordBatch) -> tuple[dict[str, pa.Array], list[EncodeError]]:
+        """Encode the columns that are encoded. Rows that don't encode are nulls.
+
+        :return: The bytes of the columns, and the first error of each row that doesn't encode.
+        :raises ValueError: A number is out of range.
+        """
+        encodings = self._options.encodings
+        if encodings is None:
+            return {}, []
+        found: dict[str, pa.Array] = {}
+        errors: dict[int, EncodeError] = {}
+        for name, codec in typed_sink.codecs_of(encodings).items():
+            array = _column(rows, name)
+            if array is None:
+                names = self._columns_of(rows, name)
+                array = pa.StructArray.from_arrays([_column(rows, each) for each in names], names)
+            found[name], failed = codec.encoded(self._options.topic, name, array)
+            for each in failed:
+                errors.setdefault(each.row, each)
+        return found, list(errors.values())
 
     def end_batch(self) -> None:
         """Write the letters if there are many.
@@ -341,26 +377,30 @@ class RowLetters:
             )
 
     def _add(
-        self, rows: pa.RecordBatch, content: dict[str, pa.Array], path: str | None, reason: str
+        self,
+        rows: pa.RecordBatch,
+        content: dict[str, pa.Array],
+        reasons: Sequence[str],
+        paths: Sequence[str],
     ) -> None:
         """Add rows. ``content`` has the bytes of encoded columns, or ``row``."""
         count = rows.num_rows
-        self.first_reason = self.first_reason or reason
-        field, _, below = (path or "").partition(".")
+        self.first_reason = self.first_reason or reasons[0]
+        places = [path.partition(".") for path in paths]
         topic = self._options.topic
         columns = {
-            "topic": pa.array([topic] * count, pa.string())
-            if topic is not None
-            else _column(rows, "topic"),
+            "topic": _column(rows, "topic") if topic is None else pa.repeat(topic, count),
             "partition": _column(rows, "partition"),
             "timestamp": self._timestamps(rows),
             "key": _column(rows, "key"),
             "value": _column(rows, "value"),
             "headers": _column(rows, "headers"),
-            "field": pa.array([field or None] * count, pa.string()),
-            "schema_id": pa.array([self._schema_id(field or "value")] * count, pa.int64()),
-            "path": pa.array([below or None] * count, pa.string()),
-            "error": pa.array([reason] * count, pa.string()),
+            "field": pa.array([field or None for field, _, _ in places], pa.string()),
+            "schema_id": pa.array(
+                [self._schema_id(field or "value") for field, _, _ in places], pa.int64()
+            ),
+            "path": pa.array([below or None for _, _, below in places], pa.string()),
+            "error": pa.array(reasons, pa.string()),
             **content,
         }
         arrays = []
@@ -391,29 +431,6 @@ class RowLetters:
         names: list[str] = rows.schema.names
         return [name] if name in names else typed_sink.record_columns(names, typed_sink.OTHERS)
 
-    def _encoded(self, rows: pa.RecordBatch) -> dict[str, pa.Array]:
-        """The bytes of encoded columns.
-
-        :raises EncodeError: A row doesn't encode.
-        """
-        encodings = self._options.encodings
-        if encodings is None:
-            return {}
-        found = {}
-        for name, codec in typed_sink.codecs_of(encodings).items():
-            array = _column(rows, name)
-            if array is None:
-                names = self._columns_of(rows, name)
-                array = pa.StructArray.from_arrays([_column(rows, each) for each in names], names)
-            try:
-                found[name] = codec.encoded(self._options.topic, name, array)
-            except EncodeError as error:
-                path = f"{name}.{error.path}" if error.path else name
-                raise EncodeError(error.problem, row=error.row, path=path) from None
-            except pa.ArrowInvalid as error:
-                raise EncodeError(str(error), row=0, path=name) from None
-        return found
-
     def _schema_id(self, name: str) -> int | None:
         encodings = self._options.encodings
         for each in () if encodings is None else encodings.columns:
@@ -443,8 +460,39 @@ def messages_of(letters: pa.RecordBatch) -> pa.RecordBatch:
     return dead_letters.with_headers(made)
 
 
+def _json_texts(whole: pa.StructArray) -> list[str]:
+    """Rows as JSON, as Spark's ``from_json`` reads them. No value of Spark's is refused."""
+    if not any(_has_map(each.type) for each in whole.type):
+        try:
+            return [
+                json.dumps(row, default=_json_leaf, allow_nan=False) for row in whole.to_pylist()
+            ]
+        except (ValueError, OverflowError):  # infinite, or beyond the years of Python
+            pass
+    return [json.dumps(_json_value(each)) for each in whole]
+
+
+def _has_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return any(_has_map(kind.field(number).type) for number in range(kind.num_fields))
+
+
+def _json_leaf(value: object) -> object:
+    """The form of a value that JSON doesn't have."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value // timedelta(microseconds=1)
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"no column can be {type(value).__name__}")
+
+
 def _json_value(value: pa.Scalar) -> Any:
-    """A value as Spark's ``from_json`` reads it. No value of Spark's is refused."""
+    """A value of any type."""
     if not value.is_valid:
         return None
     kind = value.type
@@ -454,18 +502,10 @@ def _json_value(value: pa.Scalar) -> Any:
         return {str(_json_value(each[0])): _json_value(each[1]) for each in value.values}
     if pa.types.is_list(kind):
         return [_json_value(each) for each in value]
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        try:
-            return value.as_py().isoformat()
-        except (ValueError, OverflowError):  # beyond the years of Python
-            return value.value
-    if pa.types.is_duration(kind):
+    try:
+        found = value.as_py()
+    except (ValueError, OverflowError):  # a date or a timestamp beyond the years of Python
         return value.value
-    found = value.as_py()
-    if isinstance(found, bytes):
-        return base64.b64encode(found).decode()
-    if isinstance(found, Decimal):
-        return str(found)
     if isinstance(found, float) and not math.isfinite(found):
         return "NaN" if math.isnan(found) else "Infinity" if found > 0 else "-Infinity"
-    return found
+    return found if found is None or isinstance(found, (str, int, float)) else _json_leaf(found)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql.types import DataType, StructField, StructType
 
 from kafka_native._native.encode_core import ColumnInput
-from kafka_native.codecs import SchemaError
+from kafka_native.codecs import EncodeError, SchemaError
 from kafka_native.codecs.codec import FoundSchema
 from kafka_native.codecs.column_encoder import ColumnEncoder
 from kafka_native.spark.column_types import arrow_type, conform
@@ -224,15 +224,26 @@ class PinnedCodec:
         """
         return conform(array, written_type(self._format, array.type, self._avro))
 
-    def encoded(self, topic: str | None, field: str, array: pa.Array) -> pa.Array:
+    def encoded(
+        self, topic: str | None, field: str, array: pa.Array
+    ) -> tuple[pa.Array, list[EncodeError]]:
         """Encode a column: a binary column with a row for each row.
 
-        :raises EncodeError: A value doesn't fit the schema.
+        Rows that don't fit the schema are nulls, and their errors are returned. Their paths begin
+        with ``key`` or ``value``, as for `Producer.produce_arrow`.
+
         :raises ValueError: A number is out of range.
         """
         column = self.column(array)
         encoder = self.encoder(topic, field, _description(column))
-        return pa.chunked_array(encoder.encode(column)).combine_chunks()
+        found, errors = encoder.encode_each(column)
+        errors = [
+            EncodeError(
+                each.problem, row=each.row, path=f"{field}.{each.path}" if each.path else field
+            )
+            for each in errors
+        ]
+        return pa.chunked_array(found).combine_chunks(), errors
 
 
 _codecs: Final = WorkerCache[Encodings, Mapping[str, PinnedCodec]](_CODECS_MAX)

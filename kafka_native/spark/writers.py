@@ -37,7 +37,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import Row, StringType, StructType
 
 from kafka_native import ArrowReport, KafkaError, KafkaException, Producer
-from kafka_native.codecs import EncodeError
 from kafka_native.codecs import SchemaError as ColumnSchemaError
 from kafka_native.spark import (
     column_types,
@@ -554,10 +553,10 @@ class _Outcome:
         if report.error is None:
             return
         letters = self._letters
+        refused: dict[int, str] = {}
         for index, error in report.failed:
             if letters is not None and letters.takes(error):
-                letters.add_refused(rows.slice(index, 1), _error_text(error))
-                self.dead += 1
+                refused[index] = _error_text(error)
                 continue
             if not self.failed:
                 partitions = _column(rows, "partition")
@@ -566,6 +565,9 @@ class _Outcome:
                 where += "" if partition is None else f", partition {partition}"
                 self.first = f"{where}: {_error_text(error)}"
             self.failed += 1
+        if letters is not None and refused:
+            letters.add_refused(rows.take(pa.array(list(refused))), list(refused.values()))
+            self.dead += len(refused)
 
     def check(self) -> None:
         """Raise an error if a row has failed or the transaction is over."""
@@ -631,7 +633,8 @@ def _without_invalid(
 def _without(
     batch: pa.RecordBatch, is_bad: pa.Array, letters: RowLetters, reason: str
 ) -> pa.RecordBatch:
-    letters.add_refused(batch.filter(is_bad), reason)
+    bad = batch.filter(is_bad)
+    letters.add_refused(bad, [reason] * bad.num_rows)
     return batch.filter(pc.invert(is_bad))
 
 
@@ -726,7 +729,7 @@ def _queue_fitting(
 ) -> None:
     """Queue a batch's rows in order. Rows that can't become messages are dead letters.
 
-    The encoder names the first such row. Otherwise halves of the batch are tried.
+    The encoder names the rows that don't encode. Otherwise halves of the batch are tried.
     """
     left = [batch]  # the last one is the next
     while left:
@@ -735,20 +738,51 @@ def _queue_fitting(
             continue
         before = outcome.queued
         try:
-            _queue(producer, part, options, outcome, limit_s)
+            part, encoded = _encoded(part, letters)
+            _queue(producer, part, options, outcome, limit_s, encoded)
         except WriteError as error:
             cause = error.__cause__
             if not isinstance(cause, ValueError) or isinstance(cause, ColumnSchemaError):
                 raise
             part = part.slice(outcome.queued - before)
-            if isinstance(cause, EncodeError):
-                left += [part.slice(cause.row + 1), part.slice(0, cause.row)]
-                letters.add_unfit(part.slice(cause.row, 1), cause.problem, cause.path)
-            elif part.num_rows > 1:
+            if part.num_rows > 1:
                 half = part.num_rows // 2
                 left += [part.slice(half), part.slice(0, half)]
             else:
-                letters.add_unfit(part, str(cause))
+                names = [] if options.encodings is None else options.encodings.columns
+                path = names[0].name if len(names) == 1 else ""
+                letters.add_unfit(part.take(pa.array([0])), [str(cause)], [path])
+
+
+def _encoded(
+    batch: pa.RecordBatch, letters: RowLetters
+) -> tuple[pa.RecordBatch, dict[str, pa.Array]]:
+    """Encode a batch, and leave out the rows that don't encode, as dead letters.
+
+    :return: The other rows, and the bytes of their encoded columns.
+    :raises WriteError: A number is out of range for its column's type.
+    """
+    try:
+        encoded, errors = letters.encoded(batch)
+    except ValueError as error:
+        raise WriteError(str(error)) from error
+    if not errors:
+        return batch, encoded
+    errors.sort(key=lambda each: each.row)
+    bad = [each.row for each in errors]
+    letters.add_unfit(
+        batch.take(pa.array(bad)), [each.problem for each in errors], [each.path for each in errors]
+    )
+    good = _all_but(bad, batch.num_rows)
+    return batch.filter(good), {name: array.filter(good) for name, array in encoded.items()}
+
+
+def _all_but(rows: Iterable[int], count: int) -> pa.BooleanArray:
+    """A mask for all rows but some. Python lists of all rows would take most of the time."""
+    bits = bytearray(b"\xff" * ((count + 7) // 8))
+    for row in rows:
+        bits[row // 8] &= ~(1 << row % 8)
+    return pa.BooleanArray.from_buffers(pa.bool_(), count, [None, pa.py_buffer(bits)])
 
 
 def _queue(
@@ -757,13 +791,20 @@ def _queue(
     options: SinkOptions,
     outcome: _Outcome,
     limit_s: float,
+    encoded: Mapping[str, pa.Array] | None = None,
 ) -> None:
-    """Queue a batch's rows in order. Wait while the producer's queue is full."""
+    """Queue a batch's rows in order. Wait while the producer's queue is full.
+
+    :param encoded: The bytes of the encoded columns; None: the producer encodes them.
+    """
     columns = {name: column for name in _TYPES if (column := _column(batch, name)) is not None}
     if options.topic is not None:
         columns.pop("topic", None)
     roles: dict[str, Any] = {"topic_column" if name == "topic" else name: name for name in columns}
-    if options.encodings is not None:
+    if encoded is not None:
+        columns |= encoded
+        roles |= {name: name for name in encoded}
+    elif options.encodings is not None:
         _add_encoded(batch, typed_sink.codecs_of(options.encodings), columns, roles, outcome)
     rows = pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
     deadline = time.monotonic() + limit_s

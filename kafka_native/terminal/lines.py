@@ -13,6 +13,7 @@ import sys
 import threading
 import traceback
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
@@ -60,6 +61,7 @@ def _shown(line: str, stream: TextIO) -> str:
 
 def remark(line: str) -> None:
     """Print a line that isn't the result, on stderr."""
+    _remarks.append(line)
     echo(line, err=True)
 
 
@@ -110,6 +112,8 @@ def cleaned_errors() -> Iterator[None]:
     """Escape the message of an error before click prints it."""
     try:
         yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise  # its message is the program's own help, which has several lines
     except click.ClickException as error:
         vars(error)["message"] = _shown(error.message, sys.stderr)  # click declares it final
         raise
@@ -127,9 +131,83 @@ class LogFormatter(logging.Formatter):
         return _escaped_lines(super().formatException(ei))
 
 
+class OutageHandler(logging.StreamHandler[Any]):
+    """Prints log records on stderr. It can hold back those about brokers that can't be reached."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[logging.LogRecord] | None = None
+
+    def hold(self) -> None:
+        """Hold back the errors of connections from now on."""
+        self._held = []
+
+    def print_held(self, reported: str = "") -> None:
+        """Print the records that were held back, and print the later ones at once.
+
+        :param reported: What the user has read already. A record whose text is in it isn't printed.
+        """
+        held, self._held = self._held or [], None
+        is_reported = False
+        for record in held:
+            text = record.getMessage().partition(": ")[2]  # without the client's name
+            is_reported = is_reported or text in reported
+            if not (text in reported or (is_reported and text.endswith("brokers are down"))):
+                super().emit(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record, or keep it."""
+        if (
+            self._held is not None
+            and record.levelno == logging.ERROR
+            and record.name.startswith("kafka_native.")
+            and record.name.endswith(".broker")
+        ):
+            self._held.append(record)
+        else:
+            super().emit(record)
+
+
+_handler: Final = OutageHandler()
+
+
+def release_outages() -> None:
+    """Print the outages that were held back, and print the later ones at once.
+
+    A command calls it when the cluster has answered, or when it waits for the cluster for long.
+    """
+    _handler.print_held()
+
+
+@contextmanager
+def outages_reported_once() -> Iterator[None]:
+    """Report a broker that can't be reached once: in the error of the command, or in the log.
+
+    Without this, the log and the error of a command show the same text.
+    """
+    if logging.getLogger("kafka_native").isEnabledFor(logging.DEBUG):
+        yield
+        return
+    _handler.hold()
+    reported = ""
+    try:
+        yield
+    except BaseException as error:
+        reported = f"{error.message if isinstance(error, click.ClickException) else error}"
+        raise
+    finally:
+        _handler.print_held(reported + "\n".join(_remarks))
+        _remarks.clear()
+
+
+_remarks: Final[deque[str]] = deque(maxlen=100)
+"""The last remarks: commands print the error of each item as a remark."""
+
+
 def log_to_stderr() -> None:
     """Print log records of level WARNING and above, of all loggers, on stderr."""
-    handler = logging.StreamHandler()
+    handler = _handler
+    handler.setStream(sys.stderr)
     handler.setFormatter(LogFormatter("%(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING)
 

@@ -223,7 +223,8 @@ def test_signatures_match_the_source(cls: type[Any]) -> None:
 
 
 def test_help_shows_compiled_methods() -> None:
-    text = pydoc.plain(pydoc.render_doc(Producer.produce))
+    text = " ".join(pydoc.plain(pydoc.render_doc(Producer.produce)).split())
+    text = text.replace("( self", "(self")  # a line for each parameter since Python 3.14
     assert "produce(self, /, topic, value=None, key=None, partition=-1" in text
     assert "Queues one message and returns at once." in text
     assert "max.block.ms" in text

@@ -21,7 +21,7 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import TopicMaker
 from tests.spark.micro_batches import TypedBatches, seen
 
-ROWS = 2000
+ROWS = 800
 LARGE_EVERY, KEYLESS_EVERY = 77, 20
 QUICK = {"kafka.batch.num.messages": "50", "kafka.max.request.size": "1000000"}
 

@@ -104,6 +104,8 @@ def test_topics_are_listed(cli: Cli, cluster: MockCluster) -> None:
         "order-lines",
         "orders",
     ]
+    assert cli.json("topics", "list", "^order") == cli.json("topics", "list", "order*")
+    cli("topics", "list", "^(", status=2)
     assert "__consumer_offsets" in cli("topics", "list", "--all")
     cluster.broker_down(2)
     (basket,) = Cli.json(cli_of(cluster.address(1)), "topics", "list", "basket")
@@ -217,6 +219,9 @@ def test_offsets_of_some_partitions_at_different_times(cli: Cli, cluster: MockCl
     ]
     (kcats,) = cli.json("-Q", "-t", "a:0:2500000")
     assert kcats == found[0]
+    for end, at in (("-1", 5), ("-2", 0)):
+        (kcats,) = cli.json("-Q", "-t", f"a:0:{end}")
+        assert (kcats["at"], kcats["first"], kcats["end"]) == (at, 0, 5)
     cli("topics", "offsets", "a:7", status=1)
     assert "a [7]: there is no such partition" in cli.errors
     assert cli("topics", "offsets", "a:0").count("at time") == 0

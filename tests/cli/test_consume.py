@@ -203,7 +203,7 @@ def test_header_names_that_are_not_utf8_are_printed(unusual: MockCluster) -> Non
     done = consume(unusual, "-p", "2", "-e", "-c", "1", "-f", "%h\\n")
     assert done.exit_code == 0, done.output
     assert done.stdout_bytes == b"caf\xe9=\xff," + "größe=\n".encode()
-    lines = consume(unusual, "-p", "2", "-e", "-c", "1", "-J").stdout_bytes
+    lines = consume(unusual, "-p", "2", "-e", "-c", "1", "--json").stdout_bytes
     assert json.loads(lines)["headers"] == [
         [{"base64": "Y2Fm6Q=="}, {"base64": "/w=="}],
         ["größe", None],
@@ -222,10 +222,13 @@ def test_header_names_that_are_not_utf8_are_printed(unusual: MockCluster) -> Non
         assert "Traceback" not in refused.output
 
 
-def test_produce_reads_the_envelopes_of_consume(filled: MockCluster) -> None:
+@pytest.mark.parametrize("names", ["-J", "--json"])
+def test_produce_reads_the_envelopes_of_consume(filled: MockCluster, names: str) -> None:
     filled.create_topic("copy", 3)
     for key_as, value_as in (("raw", "raw"), ("hex", "base64"), ("raw", "json")):
-        lines = consume(filled, "-e", "-J", "--key-as", key_as, "--value-as", value_as).stdout_bytes
+        lines = consume(
+            filled, "-e", names, "--key-as", key_as, "--value-as", value_as
+        ).stdout_bytes
         assert len([json.loads(line) for line in lines.splitlines()]) == 12
         again = invoke("produce", "-b", filled.bootstrap_servers, "-t", "copy", "-J", stdin=lines)
         assert again.exit_code == 0, again.output
@@ -253,11 +256,43 @@ def test_an_envelope_has_every_field(filled: MockCluster) -> None:
     }
 
 
+def test_an_envelope_with_kcats_names_has_its_members_in_its_order(filled: MockCluster) -> None:
+    done = consume(filled, "-p", "1", "-c", "1", "-J")
+    found = json.loads(done.stdout)
+    assert found == {
+        "topic": "t",
+        "partition": 1,
+        "offset": 0,
+        "tstype": "create",
+        "ts": T0 + 500,
+        "headers": ["kind", "x", "none", None, "bin", {"base64": "/w=="}],
+        "key": None,
+        "payload": {"base64": "/wAK"},
+    }
+    assert list(found)[-2:] == ["key", "payload"]
+    plain = json.loads(consume(filled, "-p", "0", "-c", "1", "-J").stdout)
+    assert "headers" not in plain, "kcat leaves them out, too"
+
+
+def test_a_group_reads_topics_by_globs(cluster: MockCluster) -> None:
+    servers = ("-b", cluster.bootstrap_servers)
+    for name in ("orders-1", "orders-2", "others"):
+        cluster.create_topic(name, 1)
+        assert invoke("produce", name, *servers, stdin=name.encode()).exit_code == 0
+    done = invoke("consume", "-G", "g", "orders-?", "-c2", "-o", "beginning", *servers)
+    assert (done.exit_code, sorted(done.stdout.split())) == (0, ["orders-1", "orders-2"])
+    refused = invoke("consume", "-G", "g", "^(", *servers)
+    assert refused.exit_code == 2
+    assert "'^(' is no regular expression" in refused.stderr
+    alone = invoke("consume", "orders-*", *servers)
+    assert (alone.exit_code, "write -G GROUP" in alone.stderr) == (2, True)
+
+
 def test_json_values_are_embedded_on_request(cluster: MockCluster) -> None:
     cluster.create_topic("t", 1)
     sent = [b'{"a": [1]}', b"[]", b'"text"', b"7", b"{broken", b'{"hex":"ff"}', b"null"]
     produce(cluster, b"\n".join(sent))
-    done = consume(cluster, "-e", "-J", "--value-as", "json")
+    done = consume(cluster, "-e", "--json", "--value-as", "json")
     assert [json.loads(line)["value"] for line in done.stdout.splitlines()] == [
         {"a": [1]},
         [],

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+import logging
 import shlex
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -15,6 +20,7 @@ from kafka_native.cli import kcat
 from kafka_native.cli.app import COMMANDS
 from kafka_native.cli.connection import Connection, connected
 from kafka_native.mock import MockCluster
+from kafka_native.terminal.lines import OutageHandler
 from tests.cli.running import PROGRAM, environment, invoke, run
 from tests.cli.terminal import output_on_terminal
 from tests.waiting import PROGRAM_S
@@ -71,13 +77,11 @@ def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
             "bootstrap.servers": "a:1",
             "group.id": "g",
             "queue.buffering.max.ms": "5",
-            "unknown.property": "1",
         }
     )
     assert connection.config("consumer") == {
         "bootstrap.servers": "a:1",
         "group.id": "g",
-        "unknown.property": "1",
     }
     made = connection.config(
         "producer", {"compression.type": "lz4", "retries": None}, linger_ms=1, acks=0
@@ -87,7 +91,6 @@ def test_properties_of_the_other_kind_of_client_are_left_out() -> None:
         "queue.buffering.max.ms": "5",
         "request.required.acks": 0,
         "compression.codec": "lz4",
-        "unknown.property": "1",
     }
     assert "a:1" not in repr(connection)
 
@@ -126,7 +129,7 @@ def test_errors_are_one_line_and_status_1() -> None:
     assert done.stderr.count("\n") == 1
     assert "127.0.0.1:1" in done.stderr
     unknown = invoke("metadata", "-b", "127.0.0.1:1", "-X", "client.ids=5")
-    assert unknown.exit_code == 1
+    assert unknown.exit_code == 2
     assert (
         'No such configuration property: "client.ids" (hint: did you mean "client.id"?)'
         in unknown.stderr
@@ -235,12 +238,111 @@ def test_kcats_letters(given: str, translated: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "text"), [("-P -L", "one of them"), ("-C -w", "-w"), ("-P -t", "requires")]
+    ("given", "text"),
+    [
+        ("-P -L", "one of them"),
+        ("-C -w", "-w"),
+        ("-P file", "write -t TOPIC"),
+        ("-P -t", "requires"),
+    ],
 )
 def test_wrong_letters_of_kcat_are_refused(given: str, text: str) -> None:
     done = invoke(*given.split())
     assert done.exit_code == 2
     assert text in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("cosume x", "No such command 'cosume'. Did you mean 'consume'?"),
+        ("topic list", "No such command 'topic'. Did you mean 'topics'?"),
+        ("zzz", "No such command 'zzz'.\n"),
+        ("topics lst", "No such command 'lst'."),
+    ],
+)
+def test_a_mistyped_command_gets_a_suggestion(given: str, text: str) -> None:
+    done = invoke(*given.split())
+    assert (done.exit_code, text in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("group", ["topics", "acls"])
+def test_a_group_alone_shows_its_help(group: str) -> None:
+    done = invoke(group)
+    assert "\\x0a" not in done.output
+    assert "\nCommands:\n" in done.output
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("consume t -K : -J", "-K is for lines"),
+        ("consume t -D , -f %s", "-D is for lines"),
+        ("consume t -Z --json", "-Z is for text"),
+        ("consume t --columns key", "--columns is for --arrow and --parquet"),
+        ("consume t -u --parquet f", "-u is for text"),
+        ("consume t --value-as hex --parquet f", "--value-as is for text"),
+        ("produce t -l", "-l is for FILEs"),
+        ("produce t --key-as hex", "--key-as is for the keys of -K"),
+        (f"produce t {__file__} -D ,", "-D is for stdin"),
+    ],
+)
+def test_an_option_without_effect_is_refused(given: str, text: str) -> None:
+    done = invoke(*given.split(), "-b", "localhost:1")
+    assert (done.exit_code, text in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ("produce t -X linger.ms=5ms", 'property "linger.ms" (hint: got "5ms"'),
+        ("topics list -X acks=many", '"acks"'),
+        ("consume t -X no.such=1", 'No such configuration property: "no.such"'),
+        ("schemas list -r nourl", "the schema registry needs http://"),
+        ("produce t /no/such/file", "does not exist"),
+    ],
+)
+def test_wrong_usage_has_the_status_2(given: str, text: str) -> None:
+    words = given.split()
+    more = () if "schemas" in words else ("-b", "localhost:1")
+    done = invoke(*words, *more)
+    assert (done.exit_code, text in done.stderr) == (2, True), done.stderr
+
+
+@pytest.mark.parametrize("words", ["metadata", "consume t -e", "topics delete a -y"])
+def test_a_broker_that_is_down_is_reported_once(words: str) -> None:
+    with bound_port() as port:
+        done = run(*words.split(), "-b", f"127.0.0.1:{port}", "-m", "2")
+    assert done.returncode == 1
+    assert f"127.0.0.1:{port}".encode() in done.stderr
+    assert done.stderr.count(b"\n") == 1, done.stderr
+
+
+@contextmanager
+def bound_port() -> Iterator[int]:
+    """Yield a port on which nothing listens. It stays bound, so that no other program takes it."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield bound.getsockname()[1]
+
+
+def test_held_outages_are_printed_unless_they_are_reported(capsys: Any) -> None:
+    handler = OutageHandler()
+    handler.setStream(sys.stderr)
+
+    def log(name: str, text: str, level: int = logging.ERROR) -> None:
+        handler.handle(logging.LogRecord(name, level, "", 0, text, None, None))
+
+    handler.hold()
+    log("kafka_native.c.broker", "c: h1:1: connect failed: refused")
+    log("kafka_native.c.broker", "c: h2:1: connect failed: refused")
+    log("kafka_native.c.broker", "c: 2/2 brokers are down")
+    log("kafka_native.c.broker", "c: a warning", logging.WARNING)
+    assert capsys.readouterr().err == "c: a warning\n"
+    handler.print_held("Error: no broker: h2:1: connect failed: refused (hint: ...)")
+    assert capsys.readouterr().err == "c: h1:1: connect failed: refused\n"
+    log("kafka_native.c.broker", "c: h2:1: connect failed: refused")
+    assert capsys.readouterr().err == "c: h2:1: connect failed: refused\n"
 
 
 def test_kcats_listing(cluster: MockCluster) -> None:

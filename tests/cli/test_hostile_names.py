@@ -654,9 +654,10 @@ def test_messages_on_a_terminal_are_escaped(sent: MockCluster) -> None:
     assert not unprintable(everything.replace("\r\n", "\n"))
     assert r"h\x1b=\x1bh" in everything
     assert r"\x00\x00\x00" in everything, "%R has four bytes"
-    line = consumed(sent, "-J")
-    assert not unprintable(line.replace("\r\n", "\n"))
-    assert json.loads(line)["value"].encode() == SENT["value"]
+    for option, member in (("-J", "payload"), ("--json", "value")):
+        line = consumed(sent, option)
+        assert not unprintable(line.replace("\r\n", "\n"))
+        assert json.loads(line)[member].encode() == SENT["value"]
 
 
 def test_raw_output_is_not_escaped(sent: MockCluster) -> None:

@@ -57,7 +57,7 @@ def test_packed_columns_need_no_registry(shell: Shell) -> None:
     words = ("consume", "copy", "-e", "-q", "-s", "key=i$", "-s", "value=hB s", *servers)
     assert invoke(*words, "-K", ": ").stdout == "7: -2200 tail\n7: \n"
     assert invoke(*words, "-Z", "-f", "%k/%s\n").stdout == "7/-2200 tail\n7/NULL\n"
-    found = [json.loads(each) for each in invoke(*words, "-J").stdout.splitlines()]
+    found = [json.loads(each) for each in invoke(*words, "--json").stdout.splitlines()]
     assert [(each["key"], each["value"]) for each in found] == [("7", "-2200 tail"), ("7", None)]
     assert "key_schema_id" not in found[0]
 
@@ -84,7 +84,7 @@ def test_bytes_that_do_not_fit_are_named(shell: Shell) -> None:
     going = invoke("consume", "copy", "-e", "-E", "-s", "value=h", *shell.servers)
     assert (going.exit_code, going.stdout) == (1, "1\n2\n")
     assert going.stderr == f"{reason}\nError: 1 of 3 messages couldn't be decoded\n"
-    envelopes = shell.consume("copy", "-s", "value=h", "-E", "-J").stdout.splitlines()
+    envelopes = shell.consume("copy", "-s", "value=h", "-E", "--json").stdout.splitlines()
     assert [json.loads(each)["value"] for each in envelopes] == ["1", None, "2"]
     assert json.loads(envelopes[1])["value_error"] == reason.partition(": ")[2]
 

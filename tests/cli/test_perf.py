@@ -239,8 +239,12 @@ def test_version() -> None:
     assert result.output == f"kafka-native, version {kafka_native.__version__}\n"
 
 
-@pytest.mark.parametrize("missing", ["click", "rich", "matplotlib"])
-def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("missing", "extra"), [("click", "cli"), ("rich", "cli"), ("matplotlib", "plot")]
+)
+def test_missing_extra_is_one_line_with_the_command(
+    missing: str, extra: str, tmp_path: Path
+) -> None:
     (tmp_path / "sitecustomize.py").write_text(f"import sys\nsys.modules[{missing!r}] = None\n")
     path = os.pathsep.join([str(tmp_path), str(ROOT)])
     command = [*PROGRAM, "perf", "--output", str(tmp_path), "--messages", "10"]
@@ -254,7 +258,7 @@ def test_missing_extra_is_one_line_with_the_command(missing: str, tmp_path: Path
     )
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
-    assert "pip install 'kafka-native[cli]'" in done.stderr
+    assert f"pip install 'kafka-native[{extra}]'" in done.stderr
     assert missing in done.stderr
 
 

@@ -76,8 +76,21 @@ def test_files_are_messages_or_split_into_lines(cluster: MockCluster, tmp_path: 
     assert produce(cluster, "--lines", *files, "-c", "2").exit_code == 0
     assert sorted(each.value for each in stored(cluster)) == [b"x", b"x\ny\n", b"y", b"\xff\x00"]
     missing = produce(cluster, str(tmp_path / "nosuch"))
-    assert missing.exit_code == 1
-    assert missing.stderr == f"Error: {tmp_path / 'nosuch'}: No such file or directory\n"
+    assert missing.exit_code == 2
+    assert f"File '{tmp_path / 'nosuch'}' does not exist." in missing.stderr
+
+
+@pytest.mark.usefixtures("topic")
+def test_the_first_argument_may_be_the_topic(cluster: MockCluster, tmp_path: Path) -> None:
+    file = tmp_path / "a"
+    file.write_bytes(b"from a file")
+    servers = ("-b", cluster.bootstrap_servers)
+    assert invoke("produce", "t", *servers, stdin=b"from stdin\n").exit_code == 0
+    assert invoke("produce", "t", str(file), *servers).exit_code == 0
+    assert sorted(each.value for each in stored(cluster)) == [b"from a file", b"from stdin"]
+    # kcat's arguments are files
+    kcats = invoke("-P", *servers, str(file))
+    assert (kcats.exit_code, "write -t TOPIC" in kcats.stderr) == (2, True)
 
 
 @pytest.mark.usefixtures("topic")

@@ -265,7 +265,7 @@ def test_properties_of_the_registrys_client() -> None:
     [
         ("schema.registry.max.retries=x", 2, "schema.registry.max.retries must be a number"),
         ("schema.registry.nosuch=x", 1, "unrecognized properties: nosuch"),
-        ("schema.registry.url=ftp://x:secret@y", 1, "http:// or https:// addresses"),
+        ("schema.registry.url=ftp://x:secret@y", 2, "http:// or https:// addresses"),
     ],
 )
 def test_wrong_properties_are_explained(pair: str, status: int, text: str) -> None:

@@ -134,10 +134,10 @@ def test_confluent_kafka_reads_what_is_written(shell: Shell, registry: MockSchem
 
 def test_envelopes_have_typed_values_and_schema_ids(shell: Shell) -> None:
     shell.produce("orders", "-s", "value=avro", "-k", "k", stdin=text(LINES))
-    found = [json.loads(each) for each in shell.consume("orders", "-s", "avro", "-J", "-E").stdout.splitlines()]  # fmt: skip
+    found = [json.loads(each) for each in shell.consume("orders", "-s", "avro", "--json", "-E").stdout.splitlines()]  # fmt: skip
     assert [each["key"] for each in found] == [None, None]
     assert "key: the payload has no schema framing" in found[0]["key_error"]
-    found = [json.loads(each) for each in shell.consume("orders", "-s", "value=avro", "-J").stdout.splitlines()]  # fmt: skip
+    found = [json.loads(each) for each in shell.consume("orders", "-s", "value=avro", "--json").stdout.splitlines()]  # fmt: skip
     assert [each["key"] for each in found] == ["k", "k"]
     assert [each["value"] for each in found] == [json.loads(line) for line in LINES]
     assert [each["value_schema_id"] for each in found] == [1, 1]
@@ -154,7 +154,7 @@ def test_envelopes_copy_a_topic(shell: Shell, client: SchemaRegistryClient, kind
     client.register_schema("copy-value", client.get_latest_version(f"{topic}-value").schema)
     shell.produce(topic, "-s", f"value={kind}", "-H", "h=1", "-k", "k", stdin=value)
     shell.send(topic, [None])
-    lines = shell.consume(topic, "-s", f"value={kind}", "-J").stdout
+    lines = shell.consume(topic, "-s", f"value={kind}", "--json").stdout
     assert shell.produce("copy", "-s", f"value={kind}", "-J", stdin=lines).exit_code == 0
     wanted, found = (shell.cluster.messages(each, 0) for each in (topic, "copy"))
     assert [(m.key, m.value, m.timestamp, m.headers) for m in found] == [
@@ -178,7 +178,7 @@ def test_an_envelopes_own_topic_has_the_schema(shell: Shell) -> None:
 
 def test_an_envelope_with_an_error_is_not_sent(shell: Shell) -> None:
     shell.send("orders", [UNFRAMED])
-    lines = shell.consume("orders", "-s", "value=avro", "-J", "-E").stdout
+    lines = shell.consume("orders", "-s", "value=avro", "--json", "-E").stdout
     assert json.loads(lines)["value"] is None
     done = shell.produce("orders", "-s", "value=avro", "-J", stdin=lines)
     assert done.exit_code == 1
@@ -207,7 +207,7 @@ def test_the_first_bad_message_ends_the_command(damaged: Shell) -> None:
 @pytest.mark.parametrize("output", ["lines", "envelopes"])
 def test_the_command_goes_on_after_bad_messages(damaged: Shell, output: str) -> None:
     words = ["consume", "orders", "-e", "-s", "value=avro", "-E", *damaged.servers]
-    done = invoke(*words, *(["-J"] if output == "envelopes" else []))
+    done = invoke(*words, *(["--json"] if output == "envelopes" else []))
     assert done.exit_code == 1
     reported = done.stderr.splitlines()
     assert all(line.startswith(start) for line, start in zip(reported, REASONS, strict=False))
@@ -253,7 +253,7 @@ def test_ids_in_headers(shell: Shell, client: SchemaRegistryClient) -> None:
     headers: list[tuple[str, bytes]] = []
     context = SerializationContext("copy", MessageField.VALUE, headers)
     shell.send("copy", [serializer("x", context)], headers=headers)
-    found = json.loads(shell.consume("copy", "-s", "value=avro", "-J").stdout)
+    found = json.loads(shell.consume("copy", "-s", "value=avro", "--json").stdout)
     assert found["value"] == "x"
     assert len(found["value_schema_id"]) == 36
 

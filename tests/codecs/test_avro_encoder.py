@@ -475,6 +475,26 @@ def test_values_that_do_not_fit(schema: Any, column: Any, text: str) -> None:
     assert f"row 2, field f: {caught.value.problem}" == str(caught.value)
 
 
+def test_each_row_that_does_not_fit_is_a_null_and_an_error() -> None:
+    """The first chunk has a tombstone, the last rows of both chunks are bad."""
+    encoder = AvroEncoder(record(("f", "int")), prefix=b"p")
+    rows = [{"f": 1}, None, {"f": None}], [{"f": 1 << 40}, {"f": 5}, {"f": None}]
+    kind = pa.struct([("f", pa.int64())])
+    column = pa.chunked_array([pa.array(each, kind) for each in rows])
+    found, errors = encoder.encode_each(column)
+    table = pa.chunked_array(found)
+    table.validate(full=True)
+    assert table.to_pylist() == [b"p\2", None, None, None, b"p\n", None]
+    assert [each.row for each in errors] == [2, 3, 5]
+    assert {each.path for each in errors} == {"f"}
+    assert errors[0].problem == "the schema doesn't allow null here"
+    assert errors[1].problem != errors[0].problem
+    found, errors = encoder.encode_each(column.slice(3, 1))
+    assert (pa.chunked_array(found).to_pylist(), [each.row for each in errors]) == ([None], [0])
+    found, errors = encoder.encode_each(column.slice(0, 0))
+    assert (len(found), errors) == (0, [])
+
+
 def test_errors_name_items() -> None:
     schema = record(("f", {"type": "array", "items": record(("x", "int"), name="I")}))
     with pytest.raises(EncodeError) as caught:

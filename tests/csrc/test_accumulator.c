@@ -666,8 +666,17 @@ static void test_batches_behind_a_failed_one_dont_wait_for_their_next_try(void)
     for (int i = 1; i < 6; i++) kn_accumulator_requeue(&accumulator, batches[i], KN_NEVER - 1);
     CHECK(take_now(&leader) == NULL); /* there is no newer epoch yet */
     kn_accumulator_grant(&accumulator, 9, 1);
+    CHECK(take_number(0, 1) == batches[1]);
+    /* refused again, for no known reason: this time it waits */
+    CHECK_EQ(kn_accumulator_out_of_sequence(&accumulator, batches[1],
+                                            KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER),
+             KN_SEQUENCE_RESTART);
+    kn_accumulator_requeue(&accumulator, batches[1], KN_NEVER - 1);
+    kn_accumulator_grant(&accumulator, 9, 2);
+    CHECK(take_now(&leader) == NULL);
+    batches[1]->next_try_us = 0;
     for (int i = 1; i < 6; i++) {
-        CHECK(take_number(2 * (i - 1), 1) == batches[i]);
+        CHECK(take_number(2 * (i - 1), 2) == batches[i]);
         settle_and_free(batches[i]);
     }
     teardown();

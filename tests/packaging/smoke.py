@@ -1,6 +1,7 @@
-"""Checks of an installed wheel. An environment with only the wheel and its dependencies runs them.
+"""Checks of an installed wheel: each codec, with and without TLS, against the mock cluster.
 
-The last line names the library of each codec.
+An environment with only the wheel, its dependencies and trustme, for the certificates, runs them.
+The release workflow and `make wheels` run the same file for each wheel. The last line names the library of each codec.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from kafka_native._native import primitives, records
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNT = 500
+WAIT_S = 60  # for a slow, busy machine
 
 
 def check_installation() -> None:
@@ -37,23 +39,26 @@ def check_records() -> None:
             assert [(bytes(one.key), bytes(one.value)) for one in batch.records] == rows, codec
 
 
-def check_whole_path() -> None:
+def check_whole_path(codec: str, secure: bool) -> None:
     """Check that a consumer reads a producer's messages from the mock cluster."""
-    from kafka_native.mock import MockCluster
+    from kafka_native.mock import ListenerSecurity, MockCluster
 
-    with MockCluster(brokers=2) as cluster:
+    security = ListenerSecurity("ssl") if secure else None
+    with MockCluster(brokers=2, security=security) as cluster:
         settings = {"bootstrap.servers": cluster.bootstrap_servers}
-        with Producer({**settings, "compression.codec": "lz4"}) as producer:
+        if secure:
+            settings |= {"security.protocol": "ssl", "ssl.ca.pem": cluster.ca_pem}
+        with Producer({**settings, "compression.codec": codec}) as producer:
             for number in range(COUNT):
                 producer.produce("smoke", f"value {number}".encode(), partition=0)
-            assert producer.flush(30) == 0
+            assert producer.flush(WAIT_S) == 0
         with Consumer(
             {**settings, "group.id": "smoke", "auto.offset.reset": "earliest"}
         ) as consumer:
             consumer.assign([TopicPartition("smoke", 0, 0)])
             got: list[bytes | None] = []
             while len(got) < COUNT:
-                messages = consumer.consume(COUNT, 10)
+                messages = consumer.consume(COUNT, WAIT_S)
                 assert messages, f"only {len(got)} of {COUNT} came back"
                 assert [message.error() for message in messages if message.error()] == []
                 got += [message.value() for message in messages]
@@ -63,5 +68,7 @@ def check_whole_path() -> None:
 if __name__ == "__main__":
     check_installation()
     check_records()
-    check_whole_path()
+    for codec in CODECS:
+        for secure in (False, True):
+            check_whole_path(codec, secure)
     print("codecs:", records.features())

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.wheels import TRUSTME, find_python
 from tests.packaging import hardening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -47,23 +47,6 @@ def run(*command: str | Path, cwd: Path = ROOT, **variables: str) -> str:
     return done.stdout
 
 
-def find_python(version: str) -> Path | None:
-    """Return a CPython of this minor version with headers: this one, on the PATH, or under
-    pyenv.
-    """
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    candidates = [Path(sys._base_executable), *pyenv.glob(f"versions/{version}.*/bin/python")]  # type: ignore[attr-defined]
-    if on_path := shutil.which(f"python{version}"):
-        candidates.append(Path(on_path))
-    check = "import sys, sysconfig, os, venv, ensurepip; print('%d.%d' % sys.version_info[:2]); "
-    check += "assert os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h'))"
-    for candidate in candidates:
-        done = subprocess.run([candidate, "-c", check], capture_output=True, text=True, check=False)
-        if done.returncode == 0 and done.stdout.strip() == version:
-            return candidate
-    return None
-
-
 @dataclass(frozen=True)
 class Attempt:
     """The result for one Python version."""
@@ -88,7 +71,7 @@ def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Attemp
     run(own, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, sdist, KN_OPTIMIZE=optimize)
     (wheel,) = folder.glob("*.whl")
     pinned = lowest_dependencies() if version == LOWEST else []
-    run(own, "-m", "pip", "install", "-q", wheel, *pinned)
+    run(own, "-m", "pip", "install", "-q", wheel, TRUSTME, *pinned)
     printed = run(own, "-I", SMOKE, cwd=folder)
     return Attempt(wheel, printed, run(own, "-m", "pip", "freeze"))
 

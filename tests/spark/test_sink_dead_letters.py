@@ -20,11 +20,11 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.functions import from_json
 
-from kafka_native import KafkaError, KafkaException
+from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from kafka_native.spark import exactly_once, producers, sink_dead_letters
+from kafka_native.spark import by_partition, exactly_once, producers, sink_dead_letters
 from kafka_native.spark.commands import cli
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED
 from kafka_native.spark.errors import DeadLetterError, OptionError, PipelineError
@@ -385,9 +385,15 @@ def test_every_value_of_spark_has_a_json_form() -> None:
         (pa.scalar([("a", 1)], pa.map_(pa.string(), pa.int32())), {"a": 1}),
         (pa.scalar(None, pa.string()), None),
     ]
-    assert [json.loads(json.dumps(sink_dead_letters._json_value(each))) for each, _ in found] == [
-        wanted for _, wanted in found
-    ]
+    for value, wanted in found:
+        assert json.loads(json.dumps(sink_dead_letters._json_value(value))) == wanted
+        # Rows with simple values take a shorter way.
+        row = (
+            pa.StructArray.from_arrays([pa.array([value.as_py()], value.type)], names=["x"])
+            if (value is not late)
+            else pa.StructArray.from_arrays([pa.array([1 << 62], value.type)], names=["x"])
+        )
+        assert list(map(json.loads, sink_dead_letters._json_texts(row))) == [{"x": wanted}]
 
 
 # --- replay ---
@@ -667,3 +673,100 @@ def test_options_of_a_transaction(transactional: MockCluster) -> None:
     del options["topic"]
     with pytest.raises(WriteError, match="rows name topic dead, which has the dead letters"):
         TypedBatches(options).run(0, rows)
+
+
+@needs_stream_writer
+@pytest.mark.parametrize("target", ["topic", "folder"])
+def test_driver_that_dies_at_its_commit_stores_each_letter_once(
+    transactional: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str
+) -> None:
+    """It dies before the end of the transaction, or before Spark hears of it."""
+    where = tmp_path if target == "folder" else "dead"
+    stream = TypedBatches(
+        transaction_options(transactional, where, kafka_max_request_size="1000000")
+    )
+    set_max_message_bytes(transactional, 1500)
+    commit = Producer.commit_transaction
+
+    def die(producer: Producer, timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    def die_late(producer: Producer, timeout: float) -> None:
+        commit(producer, timeout)
+        raise KeyboardInterrupt
+
+    for number, end in enumerate((die, die_late)):
+        rows = rows_of(f"a{number}", f"x{number}")
+        with monkeypatch.context() as patched:
+            patched.setattr(Producer, "commit_transaction", end)
+            with pytest.raises(KeyboardInterrupt):
+                stream.run(number, rows)
+        stream.run(number, rows)
+        assert committed(transactional, "t", 3) == [f"a{each}" for each in range(number + 1)]
+        letters = committed(transactional, "dead", 2)
+        found = letters if target == "topic" else letters_in(tmp_path)
+        assert len(found) == number + 1
+
+
+def test_a_stream_written_exactly_once_stores_dead_letters(
+    spark: SparkSession, transactional: MockCluster, tmp_path: Path
+) -> None:
+    """Its last micro-batch runs again, because Spark hasn't recorded it."""
+    options = transaction_options(transactional, tmp_path / "dead", **SMALL_)
+    texts = [(str(each) * (1 if each % 3 else 2000),) for each in range(1, 10)]
+
+    def run() -> None:
+        source = spark.readStream.schema("value string").parquet(str(tmp_path / "source"))
+        writer = by_partition(source, 3).writeStream.format(FORMAT).options(**options)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = completed(lambda: writer.trigger(availableNow=True).start())
+        assert query.exception() is None
+
+    frame = spark.createDataFrame(texts, "value string")
+    frame.write.parquet(str(tmp_path / "source"))
+    run()
+    (tmp_path / "checkpoint" / "commits" / "0").unlink()
+    (tmp_path / "checkpoint" / "commits" / ".0.crc").unlink(missing_ok=True)
+    run()
+    assert sorted(committed(transactional, "t", 3)) == [str(each) for each in (1, 2, 4, 5, 7, 8)]
+    assert sorted(row["value"][:1] for row in letters_in(tmp_path / "dead")) == [b"3", b"6", b"9"]
+
+
+def test_many_bad_rows_of_a_batch(cluster: MockCluster, tmp_path: Path) -> None:
+    """They are left out at once. The others stay in order, also around tombstones."""
+    count = 1000
+    ids = [None if number % 7 == 0 else number for number in range(count)]
+    value = pa.StructArray.from_arrays(
+        [pa.array(ids, pa.int64()), pa.array([{"city": "a"}] * count, AT)],
+        names=["id", "at"],
+        mask=pa.array([number % 10 == 0 for number in range(count)]),
+    )
+    keys = [f"{number}" for number in range(count)]
+    rows = pa.table({"value": value, "key": keys, "partition": pa.array([0] * count, pa.int32())})
+    typed = {"topic": "t", "value_format": "avro", "value_schema": NUMBER}
+    [written] = write(options_of(cluster, tmp_path, **typed), rows)
+    bad = [number for number in range(count) if number % 7 == 0 and number % 10]
+    assert (written.rows, written.dead) == (count - len(bad), len(bad))
+    stored = [int(each.key) for each in cluster.messages("t", 0)]
+    assert stored == [number for number in range(count) if number not in bad]
+    assert [each.key for each in cluster.messages("t", 0) if each.value is None] == [
+        str(number).encode() for number in range(0, count, 10)
+    ]
+    assert [int(each["key"]) for each in letters_in(tmp_path)] == bad
+
+
+def test_a_refused_row_may_not_encode_either(cluster: MockCluster, tmp_path: Path) -> None:
+    """A row without a topic is found before its value is encoded."""
+    rows = pa.table({
+        "topic": pa.array([None, None, "t"], pa.string()),
+        "id": [1, None, 3],
+        "at": pa.array([{"city": "a"}] * 3, AT),
+    })  # fmt: skip
+    typed = {"value_format": "avro", "value_schema": NUMBER}
+    [written] = write(options_of(cluster, tmp_path, **typed), rows)
+    assert (written.rows, written.dead) == (1, 2)
+    encoded, unfit = sorted(letters_in(tmp_path), key=lambda row: row["row"] or "")
+    assert (encoded["value"], encoded["row"]) == (b"\x02\x02a", None)
+    assert unfit["error"] == "column topic is null. the schema doesn't allow null here"
+    assert (unfit["field"], unfit["path"], unfit["topic"]) == ("value", "id", None)
+    assert json.loads(unfit["row"]) == {"id": None, "at": {"city": "a"}}

@@ -17,10 +17,12 @@ from kafka_native.cli import (
     envelope,
     formats,
     offset_bounds,
+    patterns,
     texts,
     typed_messages,
 )
 from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.effects import refuse_without_effect
 from kafka_native.cli.errors import Failed, ended_by_signals
 from kafka_native.cli.reader import Reader, column_problems
 from kafka_native.cli.registry import registry_client, rule_config
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 VALUE_FORMS = (*texts.FORMS, "json")
 NULL = b"NULL"
+KCATS, OWN = "kcat", "own"
+"""The names of the members of JSON envelopes."""
 
 
 def partitions(
@@ -85,7 +89,7 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     "--group",
     metavar="GROUP",
     shell_complete=completion.groups,
-    help="Join this group, with any number of topics or ^patterns.",
+    help="Join this group, with any number of topics; orders-* and ^orders-[0-9]+ are patterns.",
 )
 @click.option(
     "-p",
@@ -134,7 +138,14 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     help="The format of a message: %k key, %s value, %o offset ...",
 )
 @click.option(
-    "-J", "--json", "--envelope", "as_envelopes", is_flag=True, help="A JSON envelope on each line."
+    "-J", "envelopes", flag_value=KCATS, help="JSON on each line, with kcat's names of members."
+)
+@click.option(
+    "--json",
+    "--envelope",
+    "envelopes",
+    flag_value=OWN,
+    help="JSON on each line: topic, partition, offset, timestamp, headers, key, value.",
 )
 @click.option("--arrow", metavar="FILE", help="Write an Arrow IPC stream; -: to stdout.")
 @click.option("--parquet", metavar="FILE", help="Write a Parquet file.")
@@ -171,7 +182,7 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     type=click.Choice(VALUE_FORMS),
     default="raw",
     show_default=True,
-    help="How to print values; json (with -J): as JSON inside the envelope.",
+    help="How to print values; json (with -J, --json): as JSON inside the envelope.",
 )
 @typed_messages.option(packed=True)
 @click.option(
@@ -239,7 +250,7 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
             reader.warn = remark
             reader.remark = reader.warn if sys.stderr.isatty() else reader.remark
         if options["group"]:
-            reader.subscribe(names)
+            reader.subscribe([patterns.for_subscription(name) for name in names])
         else:
             reader.assign(names[0], options["numbers"], begin or offset_bounds.BEGINNING, end)
         # The file closes before the consumer, so the consumer commits what the file has.
@@ -328,7 +339,7 @@ def _typed_reader(
     return TypedReader(
         [columns[name] for name in sorted(columns)],
         keeps_going=options["keep_going"],
-        keeps_failed=options["as_envelopes"],
+        keeps_failed=options["envelopes"] is not None,
         warn=(lambda _text: None) if options["quiet"] else remark,
     )
 
@@ -366,6 +377,8 @@ def _check(
         raise click.UsageError("which topic? write -t TOPIC")
     if options["group"] is None and len(names) > 1:
         raise click.UsageError("several topics are for a group: write -G GROUP")
+    if options["group"] is None and patterns.is_pattern(names[0]):
+        raise click.UsageError("patterns of topics are for a group: write -G GROUP")
     if options["group"] is not None:
         if options["numbers"] or end is not None:
             raise click.UsageError(
@@ -375,9 +388,9 @@ def _check(
             raise click.UsageError(
                 "a group begins at its committed offset; without one, at the beginning or the end"
             )
-    outputs = ("as_envelopes", "text", "arrow", "parquet")
+    outputs = ("envelopes", "text", "arrow", "parquet")
     if sum(bool(options[name]) for name in outputs) > 1:
-        raise click.UsageError("one of -J, -f, --arrow and --parquet")
+        raise click.UsageError("one of -J, --json, -f, --arrow and --parquet")
     if options["arrow"] == column_files.STDOUT and _escapes(options):
         raise click.UsageError(
             "--arrow - isn't for a terminal: send it to a file or a pipe, or say --raw"
@@ -386,8 +399,26 @@ def _check(
         if options[f"{name}_as"] != "raw":
             raise click.UsageError(f"-s {name}=... prints text: it excludes --{name}-as")
     _check_typed_columns(names, options)
-    if options["value_as"] == "json" and not options["as_envelopes"]:
-        raise click.UsageError("--value-as json is for -J")
+    _check_effects(options)
+    if options["value_as"] == "json" and not options["envelopes"]:
+        raise click.UsageError("--value-as json is for -J and --json")
+
+
+def _check_effects(options: dict[str, Any]) -> None:
+    """Reject options that the form of the output makes ineffective."""
+    is_file = options["arrow"] or options["parquet"]
+    is_text = not (is_file or options["envelopes"])
+    refuse_without_effect(
+        [
+            ("key_delimiter", is_text and options["text"] is None, "-K is for lines, without -f"),
+            ("delimiter", not is_file and options["text"] is None, "-D is for lines, without -f"),
+            ("shows_null", is_text, "-Z is for text"),
+            ("key_as", not is_file, "--key-as is for text and JSON; --columns has types"),
+            ("value_as", not is_file, "--value-as is for text and JSON; --columns has types"),
+            ("columns", bool(is_file), "--columns is for --arrow and --parquet"),
+            ("unbuffered", not is_file, "-u is for text and JSON"),
+        ]
+    )
 
 
 def _check_typed_columns(names: list[str], options: dict[str, Any]) -> None:
@@ -454,13 +485,15 @@ def _render(options: dict[str, Any], typed: TypedReader | None) -> formats.Rende
         "value_as": options["value_as"],
         "escapes": _escapes(options),
     }
-    if options["as_envelopes"]:
+    if options["envelopes"]:
         # A packed value is a text like any other.
         forms |= {
             f"{name}_as": "typed" for name, kind in options["formats"].items() if kind in FORMATS
         }
         more = None if typed is None else typed.members
-        encode, end = envelope.writer(**forms, more=more), texts.unescaped(options["delimiter"])
+        as_kcat = options["envelopes"] == KCATS
+        encode = envelope.writer(**forms, as_kcat=as_kcat, more=more)
+        end = texts.unescaped(options["delimiter"])
         if forms["escapes"]:
             out = sys.stdout
             return lambda messages: b"".join(

@@ -20,6 +20,7 @@ from kafka_native.cli.connection import properties
 from kafka_native.cli.default_group import DefaultGroup
 from kafka_native.cli.measurements import number_option, size_option
 from kafka_native.cli.mock import mock_cluster
+from kafka_native.terminal.charts import require_plot
 from kafka_native.terminal.output import CleanConsole, CleanTable, Output, printer, remarks
 from kafka_native.terminal.progress import CleanTextColumn
 from kafka_native.types import version
@@ -128,7 +129,8 @@ def everything(
     missing, out of order or changed.
     """
     console = remarks() if as_json else printer()
-    # A missing package is an error now, not after the measurement.
+    if output is not None:
+        require_plot()
     drawn = None if output is None else _chart_function()
     values = perf.payloads(messages, size)
     wanted = {"acks": acks, "batch.size": batch_size, "linger.ms": linger}

@@ -14,6 +14,7 @@ import click
 
 from kafka_native.cli import completion, envelope, splitter, texts, typed_messages
 from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.effects import refuse_without_effect
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.registry import reference_option, registry_client, rule_config
 from kafka_native.cli.sender import SendCounts, Sender, sending
@@ -185,12 +186,10 @@ def schema_options(which: str, *prefixes: str) -> Callable[[Any], Any]:
 
 
 @click.command("produce")
-@click.argument(
-    "files", nargs=-1, metavar="[FILE]...", type=click.Path(dir_okay=False, allow_dash=True)
-)
+@click.argument("words", nargs=-1, metavar="[TOPIC] [FILE]...", shell_complete=completion.topics)
 @click.option(
     "-t", "--topic", metavar="TOPIC", shell_complete=completion.topics,
-    help="The topic; not needed if each envelope of -J names one.",
+    help="The topic, in place of the argument. -J needs none if each envelope names one.",
 )  # fmt: skip
 @click.option(
     "-p",
@@ -258,12 +257,25 @@ def schema_options(which: str, *prefixes: str) -> Callable[[Any], Any]:
 @click.option("-e", "--exit", "unused_exit", is_flag=True, hidden=True)
 @connected(registry=True)
 @json_option
-def command(connection: Connection, output: Output, files: tuple[str, ...], **options: Any) -> None:
+def command(connection: Connection, output: Output, words: tuple[str, ...], **options: Any) -> None:
     """Send messages to TOPIC: each line of stdin, or each FILE as one.
 
-    Input of any length is read as fast as the cluster takes it. With -X transactional.id=ID all of
-    it is one transaction. Ends with status 1 if a message wasn't delivered.
+    With -t or -J, all arguments are files. Input of any length is read as fast as the cluster takes
+    it. With -X transactional.id=ID all of it is one transaction. Ends with status 1 if a message
+    wasn't delivered.
     """
+    files = words
+    if words and options["topic"] is None and not options["as_envelopes"]:
+        options["topic"], files = words[0], words[1:]
+    for file in files:
+        _check_file(file)
+    refuse_without_effect(
+        [
+            ("lines", bool(files), "-l is for FILEs; the lines of stdin are messages already"),
+            ("delimiter", options["lines"] or not files, "-D is for stdin, and for FILEs with -l"),
+            ("key_as", options["key_delimiter"] is not None, "--key-as is for the keys of -K"),
+        ]
+    )
     input_options = _input_options(options)
     config = connection.config("producer", {"compression.codec": options["compression"]})
     limit = int(config.get(LIMIT) or str(PROPERTIES[LIMIT].default))
@@ -315,7 +327,7 @@ def _input_options(options: dict[str, Any]) -> InputOptions:
     )
     _check_schema_options(options)
     if input_options.topic is None and not input_options.as_envelopes:
-        raise click.UsageError("which topic? write -t TOPIC")
+        raise click.UsageError("which topic? write TOPIC or -t TOPIC")
     has_raw_option = (
         input_options.key_delimiter
         or input_options.empty_is_null
@@ -384,6 +396,14 @@ def _check_schema_options(options: dict[str, Any]) -> None:
         raise click.UsageError("--message is for -s value=protobuf")
     if "key" in kinds and options["key"] is not None and options["topic"] is None:
         raise click.UsageError("-k with a schema needs the topic: write -t TOPIC")
+
+
+def _check_file(file: str) -> None:
+    """Reject a FILE that doesn't exist or is a folder, as wrong usage."""
+    kind = click.Path(exists=True, dir_okay=False, allow_dash=True)
+    context = click.get_current_context()
+    [argument] = [each for each in context.command.params if isinstance(each, click.Argument)]
+    kind.convert(file, argument, context)
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fnmatch import fnmatchcase
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ from kafka_native.admin import (
     OffsetSpec,
     TopicDescription,
 )
-from kafka_native.cli import completion
+from kafka_native.cli import completion, patterns
 from kafka_native.cli.administration import (
     Outcomes,
     administration,
@@ -37,6 +36,9 @@ from kafka_native.terminal.output import Output, json_option
 INTERNAL = ("__consumer_offsets", "__transaction_state", "__share_group_state")
 """The internal topics of Kafka."""
 OWN_CONFIG = (ConfigSource.DYNAMIC_TOPIC_CONFIG, ConfigSource.DYNAMIC_TOPIC_CONFIG.value)
+END, BEGINNING = -1, -2
+QUERIED_ENDS = {"-1": END, "-2": BEGINNING}
+"""kcat's numbers in place of a time, and Kafka's in ListOffsets."""
 
 settings_option = click.option(
     "-c",
@@ -66,12 +68,13 @@ def command() -> None:
 @connected()
 @json_option
 def list_topics(connection: Connection, output: Output, pattern: str, everything: bool) -> None:
-    """List the topics whose names match PATTERN. * and ? are wildcards."""
+    """List the topics whose names match PATTERN: orders-* or ^orders-[0-9]+."""
+    matches = patterns.matcher(pattern)
     with administration(connection) as admin:
         found = admin.list_topics(timeout=connection.timeout_s)
     records = []
     for name, topic in sorted(found.topics.items()):
-        if not fnmatchcase(name, pattern) or (name in INTERNAL and not everything):
+        if not matches(name) or (name in INTERNAL and not everything):
             continue
         partitions = topic.partitions.values()
         records.append(
@@ -310,7 +313,11 @@ def offsets(
             admin, dict.fromkeys(partitions, OffsetSpec.max_timestamp()), timeout_s
         )
         times = {
-            each: OffsetSpec.for_timestamp(time)
+            each: OffsetSpec.latest()
+            if time == END
+            else OffsetSpec.earliest()
+            if time == BEGINNING
+            else OffsetSpec.for_timestamp(time)
             for each in partitions
             if (time := query.time(each)) is not None
         }
@@ -362,6 +369,8 @@ class OffsetQuery:
     def read(cls, texts: Iterable[str], since: int | None) -> OffsetQuery:
         """Parse TOPIC, TOPIC:PARTITION and TOPIC:PARTITION:TIME.
 
+        As in kcat, the times -1 and -2 mean the end and the beginning of the partition.
+
         :param since: The time for texts without one, in milliseconds since 1970.
         :raises click.BadParameter: A text has no such form, or a partition has two times.
         """
@@ -372,7 +381,7 @@ class OffsetQuery:
             if rest and not (number.isascii() and number.isdigit() and len(number) < 10):
                 raise click.BadParameter(f"{text!r}: write TOPIC:PARTITION or TOPIC:PARTITION:TIME")
             place = (topic, int(number) if number else None)
-            at = moment(time) if time else since
+            at = (QUERIED_ENDS.get(time) or moment(time)) if time else since
             if found._times.setdefault(place, at) != at:
                 raise click.BadParameter(f"{text!r}: only one time for each partition")
             found.names = list(dict.fromkeys([*found.names, topic]))

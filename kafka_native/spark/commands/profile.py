@@ -12,6 +12,7 @@ import click
 from kafka_native.spark.commands import common
 from kafka_native.spark.pipelines.profile import Profile, plan_profile, profile
 from kafka_native.spark.pipelines.profile_report import no_skew_text, values_text
+from kafka_native.terminal.charts import require_plot
 from kafka_native.terminal.lines import echo, json_text
 
 
@@ -64,7 +65,7 @@ def command(
             common.show_ranges(plan_profile(kafka, **where), "to be measured")
             return
         if html is not None:
-            import matplotlib  # noqa: F401 - if it is missing, fail before the measurement
+            require_plot()
         started = time.monotonic()
         with (
             common.spark_session("profile", master, conf) as session,

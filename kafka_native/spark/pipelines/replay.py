@@ -328,10 +328,10 @@ class _Refused:
             for name in ("partition", "timestamp", "key", "value", "headers")
             if name in chunk.part.schema.names
         ]
-        columns = {name: chunk.part.column(name).slice(row, 1) for name in names}
+        columns = {name: chunk.part.column(name).take(pa.array([row])) for name in names}
         columns["topic"] = pa.array([chunk.topic])
         letter = pa.RecordBatch.from_pydict(columns)
-        self._letters.add_refused(letter, f"{error.str()} ({error.name()})")
+        self._letters.add_refused(letter, [f"{error.str()} ({error.name()})"])
         self.records += 1
 
     def store(self, position: int) -> None:
