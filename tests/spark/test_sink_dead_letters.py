@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql import SparkSession, datasource
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.functions import from_json
 
@@ -34,13 +34,10 @@ from kafka_native.spark.sink_dead_letters import ROW_ERRORS, ROW_HEADER, RowLett
 from kafka_native.spark.writers import WriteError, Written, batch_writer, stream_writer
 from tests.spark.micro_batches import TypedBatches, seen, task_context
 from tests.spark.streams import completed
-from tests.spark.support import FORMAT
+from tests.spark.support import FORMAT, needs_stream_writer
 from tests.spark.typed_topics import spark_type
 from tests.waiting import WAIT_S
 
-needs_stream_writer = pytest.mark.skipif(
-    not hasattr(datasource, "DataSourceStreamArrowWriter"), reason="needs PySpark 4.1"
-)
 NUMBER = json.dumps({
     "type": "record", "name": "Reading", "fields": [
         {"name": "id", "type": "long"},
