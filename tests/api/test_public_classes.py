@@ -224,7 +224,8 @@ def test_signatures_match_the_source(cls: type[Any]) -> None:
 
 def test_help_shows_compiled_methods() -> None:
     text = pydoc.plain(pydoc.render_doc(Producer.produce))
-    assert "produce(self, /, topic, value=None, key=None, partition=-1" in text
+    words = " ".join(text.split()).replace("( ", "(")  # Python 3.14 breaks long signatures
+    assert "produce(self, /, topic, value=None, key=None, partition=-1" in words
     assert "Queues one message and returns at once." in text
     assert "max.block.ms" in text
     assert Producer.produce.__qualname__ == "Producer.produce"
