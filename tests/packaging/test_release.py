@@ -160,3 +160,19 @@ def test_a_python_is_found_with_its_headers() -> None:
     here = "{}.{}".format(*sys.version_info[:2])
     assert wheels.find_python(here) is not None
     assert wheels.find_python("2.7") is None
+
+
+@pytest.mark.parametrize(
+    ("found", "fits"),
+    [
+        ("manylinux_2_28_x86_64", True),
+        ("manylinux_2_17_x86_64", True),
+        ("manylinux_2_31_x86_64", False),
+        ("manylinux_2_28_aarch64", False),
+        ("musllinux_1_2_x86_64", False),
+        ("linux_x86_64", False),
+    ],
+)
+def test_auditwheels_answer_must_fit_the_platform(found: str, fits: bool) -> None:
+    shown = f'the wheel\nis consistent with the following platform tag:\n"{found}".\n'
+    assert wheels.fits(shown, wheels.PLATFORMS[0]) is fits
