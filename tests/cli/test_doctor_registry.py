@@ -137,7 +137,10 @@ def test_one_of_two_registries_is_enough(registry: MockSchemaRegistry) -> None:
 def test_wrong_properties() -> None:
     step = registry_step("-r", "http://a", *properties("schema.registry.nosuch=x"))
     assert "unrecognized properties: nosuch" in step["text"]
-    assert "ftp" not in registry_step("-r", "ftp://a:secret@b")["text"]
+    refused = invoke("doctor", "-r", "ftp://a:secret@b")
+    assert refused.exit_code == 2
+    assert "http:// or https://" in refused.output
+    assert "secret" not in refused.output
 
 
 def test_https_and_http(registry: MockSchemaRegistry, tmp_path: Path) -> None:

@@ -34,8 +34,13 @@ def prepare(folder: Path, text: str) -> tuple[str, str]:
     return "\n".join(commands), shown
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("page", "topics"), [("first-pipeline.md", {"orders": 2})])
+@pytest.mark.parametrize(
+    ("page", "topics"),
+    [
+        ("first-pipeline.md", {"orders": 2}),
+        ("exactly-once.md", {"orders": 1, "invoices": 1}),
+    ],
+)
 def test_the_tutorial_runs(tmp_path: Path, page: str, topics: dict[str, int]) -> None:
     text = (ROOT / "docs" / "tutorial" / page).read_text(encoding="utf-8")
     named = ",".join(f"{topic}:{partitions}" for topic, partitions in topics.items())
