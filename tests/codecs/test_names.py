@@ -27,7 +27,8 @@ def test_every_name_is_there() -> None:
 @not_under_tsan
 def test_a_consumer_imports_no_format() -> None:
     program = (
-        "import sys, kafka_native; print(*(each for each in sys.modules if 'codecs.' in each))"
+        "import sys; from kafka_native import Consumer; from kafka_native.codecs import Codec; "
+        "print(*(each for each in sys.modules if 'codecs.' in each))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True

@@ -36,7 +36,7 @@ def test_every_extension_type_is_tried() -> None:
     ours = {
         each
         for each in all_types()
-        if str(each.__module__).startswith("kafka_native")
+        if str(getattr(each, "__module__", "")).startswith("kafka_native")
         and not each.__flags__ & uninitialised.HEAP_TYPE
     }
     assert {
