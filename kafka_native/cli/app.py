@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import signal
 import sys
@@ -67,6 +66,8 @@ class Commands(click.Group):
         name = args[0]
         if name in COMMANDS or ctx.resilient_parsing or name.startswith("-"):
             return super().resolve_command(ctx, args)
+        import difflib  # only for errors
+
         close = difflib.get_close_matches(name.lower(), COMMANDS, n=1)
         advice = f" Did you mean {close[0]!r}?" if close else ""
         raise click.UsageError(f"No such command {name!r}.{advice}", ctx)

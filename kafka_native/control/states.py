@@ -30,8 +30,8 @@ JOIN_STATES = {
 """librdkafka's join states, by the names of the memberships' states."""
 
 
-WAITS_FOR_ID, NO_TRANSACTION = "WaitPID", "Init"
-"""States of a transactional id, as in `transactions.State`. Only transactions import that."""
+NO_TRANSACTION = "Init"
+"""The value of `transactions.State.INIT`. Only clients with transactions import that module."""
 
 
 class States:
@@ -112,7 +112,7 @@ class States:
                 "Assigned"
                 if transactions.granted
                 else "WaitPID"
-                if transactions.state.value == WAITS_FOR_ID
+                if transactions.waits_for_id
                 else "Init"
             )
         assert identity is not None

@@ -211,7 +211,8 @@ def test_headers_are_read_while_the_garbage_collector_consumes_more_messages(
         finally:
             gc.set_threshold(*thresholds)
             gc.callbacks.remove(take_more)
-        assert taken > 0
+        # Python 3.14 and later collect less often
+        assert taken > (20 if sys.version_info < (3, 14) else 0)
         assert drained
         assert found == headers
         assert kept.headers() == headers

@@ -512,7 +512,8 @@ def test_a_failed_allocation_leaves_no_half_made_object() -> None:
             finally:
                 testcapi.remove_mem_hooks()
         assert found == expected
-        assert failed > 50
+        # Python 3.14 and later allocate less
+        assert failed > (100 if sys.version_info < (3, 14) else 50)
         del found
         assert live(OrderData) == 1  # that of `expected`
         assert sys.getallocatedblocks() - before < failed  # a leak has one a failure

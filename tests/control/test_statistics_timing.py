@@ -10,7 +10,8 @@ from typing import Any
 from kafka_native.control.group import classic_membership, heartbeats
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.metrics_reader import api_name
-from kafka_native.control.states import JOIN_STATES, States
+from kafka_native.control.producer.transactions import State
+from kafka_native.control.states import JOIN_STATES, NO_TRANSACTION, States
 from kafka_native.control.statistics import Statistics
 from kafka_native.protocol import ApiKey
 from kafka_native.statistics import ClientMetrics
@@ -116,6 +117,10 @@ def test_an_interval_of_zero_makes_no_documents() -> None:
 def test_every_state_of_a_membership_has_a_join_state() -> None:
     states = {state.name for module in (classic_membership, heartbeats) for state in module.State}
     assert states == set(JOIN_STATES)
+
+
+def test_a_client_without_transactions_has_their_first_state() -> None:
+    assert State.INIT.value == NO_TRANSACTION
 
 
 def test_requests_have_librdkafkas_names() -> None:

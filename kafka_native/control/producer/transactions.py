@@ -281,6 +281,11 @@ class Transactions:
         self._watch(coordinator)
 
     @property
+    def waits_for_id(self) -> bool:
+        """Whether it waits for a producer id and epoch from the coordinator."""
+        return self.state is State.WAIT_PID
+
+    @property
     def committing(self) -> bool:
         """Whether a commit was requested. It may succeed even if its call has ended."""
         return self.state is State.COMMITTING or (
