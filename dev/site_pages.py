@@ -40,7 +40,7 @@ def place_of(source: str) -> str:
     below_docs = f"docs/{source}"
     if (ROOT / below_docs).is_file():
         return below_docs
-    return source if source in ALWAYS or (ROOT / source).is_file() else source.removesuffix(".md")
+    return source if (ROOT / source).is_file() else source.removesuffix(".md")
 
 
 def page_of(path: str) -> str:
