@@ -8,6 +8,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+try:
+    import _interpreters  # type: ignore[import-not-found]
+except ImportError:  # before Python 3.13
+    try:
+        import _xxsubinterpreters as _interpreters  # type: ignore[import-not-found]
+    except ImportError:  # this Python was built without subinterpreters
+        _interpreters = None
+
+# This comes before the first extension. A subinterpreter that shares the interpreter lock could
+# load the extensions, and then the main interpreter could not.
+if _interpreters is not None and _interpreters.get_current() != _interpreters.get_main():
+    raise ImportError(
+        "kafka_native runs in the main interpreter only, and this is a subinterpreter. Use threads "
+        "or processes instead: ThreadPoolExecutor or ProcessPoolExecutor, not "
+        "InterpreterPoolExecutor. mod_wsgi: `WSGIApplicationGroup %{GLOBAL}`. "
+        "uWSGI: `single-interpreter = true`.",
+        name=__name__,
+    )
+
 if TYPE_CHECKING:
     from kafka_native._native.message import Message, MessageStatus
     from kafka_native._native.records import features

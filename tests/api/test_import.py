@@ -53,6 +53,7 @@ def modules_after(code: str) -> set[str]:
 
 def test_the_package_alone_imports_none_of_its_modules() -> None:
     before = modules_after("import importlib, typing")
+    before |= {"_interpreters", "_xxsubinterpreters"}  # of the standard library, and small
     assert modules_after("import kafka_native") - before == {"kafka_native"}
 
 
