@@ -130,6 +130,9 @@ matrix: build $(VENV)/.test-ready apt-broker kerberos ## each feature on a broke
 test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other versions of PySpark
 	$(PY) -m tests.spark.versions $(ARGS)
 
+chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on three brokers, recorded in bench/reliability (WORKLOAD=acked|bank|chaos MINUTES=10 SEED=7)
+	$(PY) -m tests.broker.$(or $(WORKLOAD),acked) --seconds $$((60 * $(or $(MINUTES),10))) $(if $(SEED),--seed $(SEED)) --record $(ARGS)
+
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 

@@ -16,10 +16,8 @@ from __future__ import annotations
 import ipaddress
 import logging
 import math
-import numbers
 import os
 import re
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from types import MappingProxyType
 from typing import Any, Final, Literal, NoReturn, SupportsFloat
@@ -606,8 +604,7 @@ def _convert(declared: Property, key: str, raw: object) -> object:
         return declared.default if raw is None else ""
     if declared.takes_bytes and isinstance(raw, _BYTES):
         return bytes(raw) or ""
-    if isinstance(raw, (numbers.Number, os.PathLike, uuid.UUID)):
-        raw = _plain(raw)
+    raw = _plain(raw)
     if not isinstance(raw, (str, int, float)):
         hint = (
             "pass a comma-separated string"
@@ -623,16 +620,20 @@ def _convert(declared: Property, key: str, raw: object) -> object:
 
 
 def _plain(raw: object) -> object:
-    """Return a number as int or float, and a path or a UUID as a str."""
-    if isinstance(raw, (bool, int, float)):
+    """Return a number as int or float, a path or a UUID as a str, and other values as they are."""
+    if isinstance(raw, (str, int, float)):
         return raw
     if isinstance(raw, os.PathLike):
         return os.fsdecode(raw)
+    # not at the top: few programs pass such values
+    import numbers
+    import uuid
+
     if isinstance(raw, numbers.Integral):
         return int(raw)
-    if isinstance(raw, SupportsFloat):  # such as Decimal
-        return float(raw)
-    return str(raw)
+    if isinstance(raw, numbers.Number):
+        return float(raw) if isinstance(raw, SupportsFloat) else str(raw)  # such as Decimal
+    return str(raw) if isinstance(raw, uuid.UUID) else raw
 
 
 def _convert_callable(name: str, raw: object) -> object:

@@ -11,8 +11,6 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from kafka_native._native.arrow_producer import produce_rows
-from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 from kafka_native._native.engine import begin_exit
 from kafka_native._native.enums import (
@@ -63,6 +61,7 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kafka_native._native.arrow_report import ArrowReport
     from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
     from kafka_native.statistics import ClientMetrics
 
@@ -172,9 +171,8 @@ class Producer(ProducerCore):
         self._open(
             self._client.engine, on_delivery, exception_of, block_s, partitioner, partitions_of
         )
-        self._produce_rows = partial(
-            produce_rows, block_s=block_s, needs_partition=partitioner is not None
-        )
+        self._block_s = block_s
+        self._needs_partition = partitioner is not None
         _producers.add(self)
         self._client.main.start()
 
@@ -434,10 +432,18 @@ class Producer(ProducerCore):
     ) -> int:
         """The body of `produce_arrow()`. ``check_stop()`` raises an exception to end the call."""
         self._client.check_open(CLOSED_TEXT)
-        produce = partial(self._produce_rows, self, topic, check_stop=check_stop)
         # not at the top: most producers send no columns
+        from kafka_native._native.arrow_producer import produce_rows
         from kafka_native.codecs.encoded_rows import produce_encoded, typed_columns
 
+        produce = partial(
+            produce_rows,
+            self,
+            topic,
+            check_stop=check_stop,
+            block_s=self._block_s,
+            needs_partition=self._needs_partition,
+        )
         typed = typed_columns(columns, typed_columns_of)
         if typed:
             return produce_encoded(produce, topic, data, columns, typed, options)

@@ -206,6 +206,14 @@ class Broker(ABC):
     def stop(self) -> None:
         """Stop it as an operator does: it hands over its partitions."""
 
+    @abstractmethod
+    def suspend(self) -> None:
+        """Freeze it: its connections stay, and nothing answers."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Let it go on after `suspend`."""
+
     def remove(self) -> None:
         """End it for good."""
         self.kill()
@@ -258,6 +266,16 @@ class ProcessBroker(Broker):
 
     def stop(self) -> None:
         self._end(signal.SIGTERM)
+
+    def suspend(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self._process is not None, f"broker {self.node} doesn't run"
+        self._process.send_signal(number)
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is None:
@@ -313,6 +331,12 @@ class ContainerBroker(Broker):
 
     def stop(self) -> None:
         self._container.get_wrapped_container().stop()
+
+    def suspend(self) -> None:
+        self._container.get_wrapped_container().pause()
+
+    def resume(self) -> None:
+        self._container.get_wrapped_container().unpause()
 
     def remove(self) -> None:
         self._container.stop()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from kafka_native.mock import MockCluster
+from tests.examples.pages import blocks
 from tests.waiting import PROGRAM_S
 
-GUIDE = Path(__file__).resolve().parents[2] / "docs" / "guide" / "testing.md"
-BLOCKS = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+BLOCKS = [block.text for block in blocks("docs/guide/testing.md", "python")]
 NEEDS_DOCKER = "testcontainers"
 
 
@@ -34,8 +33,8 @@ def run(folder: Path, *options: str, ini: str = "", **files: str) -> str:
 
 
 def test_each_file_of_the_guide_runs_beside_others(tmp_path: Path) -> None:
-    blocks = [block for block in BLOCKS if NEEDS_DOCKER not in block]
-    files = {f"test_{number}": block for number, block in enumerate(blocks)}
+    found = [block for block in BLOCKS if NEEDS_DOCKER not in block]
+    files = {f"test_{number}": block for number, block in enumerate(found)}
     assert len(files) == 6
     assert "7 passed" in (shown := run(tmp_path, "-n", "2", **files)), shown
 

@@ -71,7 +71,7 @@ def as_dict(value: Any) -> Any:
     return [as_dict(item) for item in value] if isinstance(value, list) else value
 
 
-def examples(cls: type[Message], version: int, count: int) -> list[Message]:
-    """Return the same random messages in every run."""
-    pick = random.Random(f"{cls.__name__} {version}")
+def examples(cls: type[Message], version: int, count: int, seed: int = 0) -> list[Message]:
+    """Return the same random messages in every run with the same seed."""
+    pick = random.Random(f"{cls.__name__} {version} {seed or ''}".rstrip())
     return [filled(cls, version, pick) for _ in range(count)]

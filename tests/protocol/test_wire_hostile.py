@@ -10,6 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from message_filling import EVERY_VERSION, examples, version_id
+from systematic import check, check_all
+from typing_extensions import Self
 
 from kafka_native._native import decoder
 from kafka_native.protocol import ProtocolError, decode_request, registry
@@ -52,6 +54,28 @@ def test_flipped_bytes_are_read_or_refused(cls: type[Message], version: int) -> 
                 assert str(error).startswith(f"{cls.__name__} v{version}: ")  # noqa: PT017
             else:
                 assert cls.decode(read.encode(version), version) == read
+
+
+@every_version
+def test_damage_and_extreme_lengths_are_read_or_refused(cls: type[Message], version: int) -> None:
+    """At some of a message's bytes. ``systematic.py`` alone does it at each of them."""
+    found = check_all(cls, version, places_max=12)
+    assert set(found) <= {"read", "refused"}
+
+
+def test_a_decoder_that_takes_too_much_memory_is_found() -> None:
+    class Greedy(MetadataRequest):
+        @classmethod
+        def decode(cls, *args: object) -> Self:  # type: ignore[override]
+            bytearray(1 << 20)
+            raise ProtocolError("too long", "Greedy", 0)
+
+    tracemalloc.start()
+    try:
+        with pytest.raises(AssertionError, match="took"):
+            check(Greedy, 0, b"")
+    finally:
+        tracemalloc.stop()
 
 
 @settings(max_examples=300, deadline=None)

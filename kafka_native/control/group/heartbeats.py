@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import base64
 import time
-import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -443,6 +442,8 @@ class Heartbeats(ABC, Generic[M, R]):
 
 def new_member_id() -> str:
     """A member id that the client generates (KIP-1082): a random UUID in Kafka's text form."""
+    import uuid  # not at the top: few clients are members of such a group
+
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         if not text.startswith("-"):  # command line tools would read it as an option

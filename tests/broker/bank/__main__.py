@@ -5,11 +5,13 @@ was broken.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
-from tests.broker.bank.run import Options, Run, rig
+from tests.broker.bank.run import Options, Run, bank_rig
 from tests.broker.bank.verify import violations
+from tests.harness.reliability import record
 from tests.harness.runs import drawn, report
 
 
@@ -18,19 +20,23 @@ from tests.harness.runs import drawn, report
 @click.option(
     "--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"])
 )
-@click.option("--processors", default=4, show_default=True)
+@click.option("--processes", default=4, show_default=True)
 @click.option("--rate", default=200, show_default=True, help="Orders a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--bug", default="", help="Processors misbehave: rewind.")
-def main(seed: int | None, **rest: object) -> None:
+@click.option("--record", "recorded", is_flag=True, help="Add the run to bench/reliability.")
+def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off processors, stop and start brokers, and check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
     click.echo(f"{options}")
-    with rig(options.seed) as three:
+    with bank_rig(options.seed) as three:
         run = Run(three, options)
-        result = run.run()
-        broken = report(run.lines(), violations(result), run.directory)
-    sys.exit(broken > 0)
+        found = violations(run.run())
+        report(run.lines(), found, run.directory)
+    if recorded:
+        records = len(run.result.orders)
+        record("bank", asdict(options), run.seconds, run.faults, records, found)
+    sys.exit(bool(found))
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ rule was broken.
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 
 import click
 
@@ -12,6 +13,7 @@ from tests.broker.chaos.figures import lines
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import violations
 from tests.broker.cluster import start
+from tests.harness.reliability import record
 from tests.harness.runs import drawn, report
 
 ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
@@ -45,7 +47,10 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 @click.option("--static", is_flag=True, help="With group.instance.id.")
 @click.option("--regex", is_flag=True, help="Subscribes to a pattern.")
 @click.option("--bug", default="", help="Member 0 misbehaves: ahead, back, skip, keep, hang.")
-def main(assignors: tuple[str, ...], protocol: str, seed: int | None, **rest: object) -> None:
+@click.option("--record", "recorded", is_flag=True, help="Add the runs to bench/reliability.")
+def main(
+    assignors: tuple[str, ...], protocol: str, seed: int | None, recorded: bool, **rest: object
+) -> None:
     """Make members come, go, crash and freeze, and check the rules."""
     cluster = start(3)
     broken = 0
@@ -55,7 +60,11 @@ def main(assignors: tuple[str, ...], protocol: str, seed: int | None, **rest: ob
             click.echo(f"{options}")
             run = Run(cluster, options, click.echo)
             history = run.run()
-            broken += report(lines(history), violations(history), run.directory)
+            found = violations(history)
+            broken += report(lines(history), found, run.directory)
+            if recorded:
+                acked = sum(map(len, history.acked.values()))
+                record("chaos", asdict(options), history.seconds, history.faults, acked, found)
     finally:
         cluster.close()
     sys.exit(broken > 0)

@@ -1,0 +1,209 @@
+"""A run: producers and faults on a cluster whose clients go through proxies, and its result."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import confluent_kafka
+
+import kafka_native
+from tests.broker import payload
+from tests.broker.acked.ledger import NOT_PERSISTED, PERSISTED, Life, Log, Result
+from tests.broker.acked.planted import BUGS
+from tests.broker.acked.producer import Settings
+from tests.broker.cluster import Cluster, quiet
+from tests.broker.support import create, delete
+from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
+from tests.harness.processes import Child, said
+from tests.harness.runs import counted
+from tests.waiting import wait_for
+
+PARTITIONS = 6
+END_S = 200.0
+READ_S = 300.0
+SETTLED_S = 35.0
+"""After the last fault, every message has its outcome within this time."""
+CLOSE_S = 5.0
+BYTES_MAX = 3_000_000
+# Each is drawn once before any comes again.
+DECK = (
+    *("kill", "cut", "refuse", "leaders", "pause", "broker", "stall"),
+    *("cut", "leaders", "freeze", "broker", "leaders"),
+)
+CHANGES = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
+
+
+def acked_rig(seed: int) -> AbstractContextManager[Rig]:
+    """Return the cluster of a run, as a context manager."""
+    return rig(seed, CHANGES, BYTES_MAX)
+
+
+@dataclass
+class Options(FaultOptions):
+    """``weak``: with acks=1 and without idempotence, so that rules are broken.
+
+    ``bug``: a name of `planted.BUGS`, or "each": every producer has another one.
+    """
+
+    rate: int = 1000
+    size_bytes: int = 200
+    client: str = "ours"
+    codec: str = "none"
+    weak: bool = False
+    bug: str = ""
+    faults: tuple[str, ...] = field(default=DECK)
+
+    def __str__(self) -> str:
+        more = [name for name in ("weak",) if getattr(self, name)] + [self.bug] * bool(self.bug)
+        return " ".join(
+            [f"{self.processes} producers, {self.client}", *more, f"--seed {self.seed}"]
+        )
+
+
+class Run(ClusterRun):
+    """Use `Run(rig, options).run()`."""
+
+    def __init__(self, rig: Rig, options: Options) -> None:
+        self._options = options
+        self._topic = f"acked-{uuid.uuid4().hex[:8]}"
+        super().__init__("acked", rig, options, (self._topic,))
+        self.result = Result()
+        self._life_of: dict[int, int] = {}  # the life of each slot's process
+
+    def run(self) -> Result:
+        """Run everything. The processes have ended at the end, however it ends."""
+        began = time.monotonic()
+        with ExitStack() as stack:
+            stack.callback(delete, self._cluster, self._topic)
+            stack.callback(self._clean_up)
+            create(self._cluster, self._topic, PARTITIONS)
+            self._make_faults()
+            self._all_alive()
+            for process in self._slots.values():
+                process.leave()
+            wait_for(self._all_gone, "producers that leave", END_S)
+            self._judge_ends()
+            self._read_ledgers()
+            self._read_logs()
+        self.seconds = time.monotonic() - began
+        return self.result
+
+    # --- processes ---
+
+    def _start(self, slot: int) -> None:
+        options, life = self._options, self._lives
+        conf: dict[str, Any] = {
+            "bootstrap.servers": self._bootstrap,
+            "client.id": f"life-{life}",
+            "enable.idempotence": not options.weak,
+            "acks": "1" if options.weak else "all",
+            "message.timeout.ms": 120_000,
+            "reconnect.backoff.max.ms": 500,
+            "socket.timeout.ms": 10_000,
+            "linger.ms": 5,
+            "compression.type": options.codec,
+        }
+        settings = Settings(
+            *(life, options.client, self._topic, PARTITIONS, options.rate, options.size_bytes),
+            *(str(self._ledger_of(life)), quiet(conf), self._bug_of(slot)),
+        )
+        output = self.directory / f"p{slot}.{life}.out"
+        self._slots[slot] = Child("tests.broker.acked.producer", settings, output)
+        self._life_of[slot] = life
+        self._lives += 1
+
+    def _bug_of(self, slot: int) -> str:
+        return list(BUGS)[slot] if self._options.bug == "each" else self._options.bug
+
+    def _ledger_of(self, life: int) -> Path:
+        return self.directory / f"life-{life}.ledger"
+
+    # --- the end ---
+
+    def _judge_ends(self) -> None:
+        for event in said(self.directory):
+            if event["e"] == "error":
+                self.result.late.append(f"a producer ended: {event['text']}")
+            elif event["unsettled"]:
+                self.result.late.append(f"{event['unsettled']} messages had no outcome")
+            elif event["flushed_s"] > SETTLED_S:
+                self.result.late.append(f"the last outcome came after {event['flushed_s']:.1f} s")
+            elif event["seconds"] - event["flushed_s"] > CLOSE_S:
+                self.result.late.append(
+                    f"close() took {event['seconds'] - event['flushed_s']:.1f} s"
+                )
+
+    def _read_ledgers(self) -> None:
+        ended_well = set(self._life_of.values())
+        for life in range(self._lives):
+            found = Life.read(life, self._ledger_of(life), killed=life not in ended_well)
+            self.result.lives.append(found)
+
+    def _read_logs(self) -> None:
+        for library in (confluent_kafka, kafka_native):
+            log, damaged = read(library, self._cluster, self._topic)
+            self.result.logs[library.__name__] = log
+            self.result.damaged += damaged
+
+    # --- figures ---
+
+    def count(self, status: str) -> int:
+        """Return the number of reports with a status."""
+        reports = (report for life in self.result.lives for report in life.reports)
+        return sum(report.status == status for report in reports)
+
+    def records(self) -> int:
+        """Return the number of messages whose fate was checked."""
+        return sum(len(life.sent) for life in self.result.lives)
+
+    def lines(self) -> list[str]:
+        """Return the figures of the run."""
+        acked, never = self.count(PERSISTED), self.count(NOT_PERSISTED)
+        return [
+            (
+                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
+                f"way: {self._cuts()}"
+            ),
+            (
+                f"messages: {self.records()} sent by {self._lives} producers, {acked} acked, "
+                f"{never} reported as not written; records: "
+                + ", ".join(
+                    f"{name} {sum(map(len, log.values()))}"
+                    for name, log in self.result.logs.items()
+                )
+            ),
+        ]
+
+
+def read(library: ModuleType, cluster: Cluster, topic: str) -> tuple[Log, list[str]]:
+    """Read the topic to its end. Return the log, and texts about records that aren't ours."""
+    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers"}
+    consumer = library.Consumer(
+        quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False})
+    )
+    consumer.assign([library.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    log: Log = {number: [] for number in range(PARTITIONS)}
+    damaged: list[str] = []
+    ends: set[int] = set()
+    deadline = time.monotonic() + READ_S
+    while len(ends) < PARTITIONS:
+        assert time.monotonic() < deadline, f"{library.__name__} has read {sorted(ends)} only"
+        for message in consumer.consume(1000, 0.5):
+            if message.error() is None:
+                place = message.partition(), message.offset()
+                try:
+                    number = payload.number_of(message.value(), topic, message.partition())
+                except (AssertionError, ValueError) as error:
+                    damaged.append(f"[{place[0]}] @{place[1]}: {error}")
+                else:
+                    log[place[0]].append((place[1], number))
+            elif message.error().code() == library.KafkaError._PARTITION_EOF:
+                ends.add(message.partition())
+    consumer.close()
+    return log, damaged

@@ -1,0 +1,256 @@
+"""Runs of processes whose clients reach three brokers of our own through proxies, with faults."""
+
+from __future__ import annotations
+
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from confluent_kafka import KafkaException
+
+import kafka_native
+from kafka_native import ElectionType
+from kafka_native.admin import AdminClient, NewPartitionReassignment
+from tests.broker.cluster import Broker, Cluster, Listener, quiet, start
+from tests.broker.support import in_sync
+from tests.harness.processes import Child
+from tests.harness.proxy import Chaos, Proxy
+from tests.harness.runs import FaultRun
+
+STEP_S = 0.05
+BYTES_MAX = 30_000
+"""A connection is cut before it has carried more bytes, even inside a request."""
+ADMIN_S = 10.0
+
+
+class Rig(NamedTuple):
+    """Three brokers, a proxy for each, and ``fates``, the faults of connections."""
+
+    cluster: Cluster
+    proxies: list[Proxy]
+    fates: Chaos
+
+
+@contextmanager
+def rig(seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX) -> Iterator[Rig]:
+    """Yield the running cluster. ``changes`` are properties of its brokers."""
+    fates = Chaos(seed, bytes_max=bytes_max, answer_bytes_max=bytes_max)
+    with ExitStack() as stack:
+        proxies = [stack.enter_context(Proxy(None, fates)) for _ in range(3)]
+        advertised = [proxy.port for proxy in proxies]
+        cluster = start(
+            3, changes=dict(changes), listeners={"CLIENTS": Listener("PLAINTEXT", {}, advertised)}
+        )
+        stack.callback(cluster.close)
+        for proxy, behind in zip(proxies, cluster.listeners["CLIENTS"].split(","), strict=True):
+            proxy.target = behind
+        yield Rig(cluster, proxies, fates)
+
+
+@dataclass
+class FaultOptions:
+    """The options of every such run. A subclass gives its faults a default."""
+
+    seconds: float = 60.0
+    seed: int = 0
+    processes: int = 4
+    timeout_s: float = 6.0  # a process that is frozen for longer has lost its place
+    fault_every_s: tuple[float, float] = (0.5, 3.0)
+    faults: tuple[str, ...] = ()
+
+
+class ClusterRun(FaultRun):
+    """Processes and faults. A subclass starts its processes in `_start()`."""
+
+    def __init__(self, name: str, rig: Rig, options: FaultOptions, topics: Sequence[str]) -> None:
+        """``topics``: a broker goes away only while all their replicas are in sync."""
+        super().__init__(name, options.seed, options.faults)
+        self._cluster, self._proxies, self._fates = rig
+        self._limits, self._topics = options, topics
+        self._slots: dict[int, Child] = {}
+        self._start_at: dict[int, float] = {}  # slots whose process was killed
+        self._open_at: dict[
+            Proxy, tuple[float, str]
+        ] = {}  # proxies that refuse, with their targets
+        self._away: tuple[Broker, float] | None = None  # a stopped broker, and when to start it
+        self._frozen: tuple[Broker, float] | None = None
+        self._lives = 0
+
+    @property
+    def _bootstrap(self) -> str:
+        return ",".join(proxy.address for proxy in self._proxies)
+
+    @abstractmethod
+    def _start(self, slot: int) -> None:
+        """Start the process of a slot, and count its life."""
+
+    def _make_faults(self) -> None:
+        """Start the processes, make faults for the time of the options, and end all faults."""
+        self._fates.calm = False
+        for slot in range(self._limits.processes):
+            self._start(slot)
+        deadline = time.monotonic() + self._limits.seconds
+        while time.monotonic() < deadline:
+            self._fault()
+            pause_s = self._random.uniform(*self._limits.fault_every_s)
+            self._watch(min(time.monotonic() + pause_s, deadline))
+        self._heal()
+
+    def _watch(self, until: float) -> None:
+        """End the faults that are due, until a time."""
+        while True:
+            now = time.monotonic()
+            for process in self._slots.values():
+                if process.resume_at is not None and now >= process.resume_at:
+                    process.resume()
+            for slot in [slot for slot, at in self._start_at.items() if now >= at]:
+                del self._start_at[slot]
+                self._start(slot)
+            for proxy in [proxy for proxy, (at, _) in self._open_at.items() if now >= at]:
+                proxy.target = self._open_at.pop(proxy)[1]
+            if self._frozen is not None and now >= self._frozen[1]:
+                self._frozen[0].resume()
+                self._frozen = None
+            if self._away is not None and now >= self._away[1]:
+                self._away[0].start()
+                self._away = None
+            if now >= until:
+                return
+            time.sleep(min(until - now, STEP_S))
+
+    def _heal(self) -> None:
+        """End all faults."""
+        self._fates.calm = True
+        due = [*self._start_at.values(), *(at for at, _ in self._open_at.values())]
+        due += [
+            process.resume_at for process in self._slots.values() if process.resume_at is not None
+        ]
+        due += [each[1] for each in (self._away, self._frozen) if each is not None]
+        self._watch(max([0.0, *due]))
+        self._cluster.wait_until_up()
+
+    def _all_alive(self) -> None:
+        """Raise AssertionError if a process ended by itself."""
+        died = {
+            slot: process.code()
+            for slot, process in self._slots.items()
+            if process.code() is not None
+        }
+        assert not died, f"processes ended by themselves: {died}, see {self.directory}"
+
+    def _all_gone(self) -> bool:
+        codes = [process.code() for process in self._slots.values()]
+        assert set(codes) <= {0, None}, f"processes ended with {codes}, see {self.directory}"
+        return None not in codes
+
+    def _clean_up(self) -> None:
+        for process in self._slots.values():
+            if process.code() is None:
+                process.kill()
+        if self._frozen is not None:
+            self._frozen[0].resume()
+        if self._away is not None:
+            self._away[0].start()
+        for proxy, (_, target) in self._open_at.items():
+            proxy.target = target
+        self._cluster.wait_until_up()
+
+    def _cuts(self) -> int:
+        return sum(proxy.cuts for proxy in self._proxies)
+
+    # --- faults ---
+
+    def _victim(self) -> int | None:
+        """Return a healthy process, if there is another one."""
+        well = [
+            slot
+            for slot, each in self._slots.items()
+            if slot not in self._start_at and each.resume_at is None
+        ]
+        return self._random.choice(well) if len(well) > 1 else None
+
+    def _well(self) -> Child | None:
+        slot = self._victim()
+        return None if slot is None else self._slots[slot]
+
+    def _fault_kill(self) -> bool:
+        slot = self._victim()
+        if slot is not None:
+            self._slots[slot].kill()
+            self._start_at[slot] = time.monotonic() + self._random.uniform(0.0, 3.0)
+        return slot is not None
+
+    def _fault_pause(self) -> bool:
+        """Freeze a process for less than the time after which it has lost its place."""
+        return self._freeze(self._well(), (0.1, 0.7), self._limits.timeout_s)
+
+    def _fault_freeze(self) -> bool:
+        """Freeze a process for longer."""
+        return self._freeze(self._well(), (1.3, 1.7), self._limits.timeout_s)
+
+    def _fault_cut(self) -> bool:
+        """Cut every connection of a broker. Data on its way is lost."""
+        self._random.choice(self._proxies).cut_all()
+        return True
+
+    def _fault_refuse(self) -> bool:
+        """Make a broker unreachable for a while."""
+        proxy = self._random.choice(self._proxies)
+        if proxy.target is None:
+            return False
+        self._open_at[proxy] = time.monotonic() + self._random.uniform(0.5, 4.0), proxy.target
+        proxy.target = None
+        proxy.cut_all()
+        return True
+
+    def _may_hit_a_broker(self) -> bool:
+        if self._away is not None or self._frozen is not None:
+            return False
+        return all(in_sync(self._cluster, topic) for topic in self._topics)
+
+    def _fault_broker(self) -> bool:
+        """Stop or kill a broker for a while."""
+        if not self._may_hit_a_broker():
+            return False
+        broker = self._random.choice(list(self._cluster.brokers.values()))
+        self._random.choice([broker.stop, broker.kill])()
+        self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
+        return True
+
+    def _fault_stall(self) -> bool:
+        """Freeze a broker, for less or longer than the others wait for it."""
+        if not self._may_hit_a_broker():
+            return False
+        broker = self._random.choice(list(self._cluster.brokers.values()))
+        broker.suspend()
+        self._frozen = (broker, time.monotonic() + self._random.uniform(0.5, 12.0))
+        return True
+
+    def _fault_leaders(self) -> bool:
+        """Give every partition of the first topic another leader."""
+        if not self._may_hit_a_broker():
+            return False
+        topic = self._topics[0]
+        try:
+            found = self._cluster.admin().list_topics(topic, timeout=ADMIN_S).topics[topic]
+        except KafkaException:
+            return False
+        with AdminClient(quiet(self._cluster.conf())) as admin:
+            moves = {
+                kafka_native.TopicPartition(topic, number): NewPartitionReassignment(
+                    [*each.replicas[1:], each.replicas[0]]
+                )
+                for number, each in found.partitions.items()
+            }
+            try:
+                for future in admin.alter_partition_reassignments(moves).values():
+                    future.result(ADMIN_S)
+                admin.elect_leaders(ElectionType.PREFERRED, list(moves)).result(ADMIN_S)
+            except kafka_native.KafkaException as error:
+                if not error.args[0].retriable():
+                    raise
+                return False  # the controller has just moved
+        return True

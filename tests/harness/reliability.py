@@ -1,0 +1,53 @@
+"""The published results of long runs: a line of JSON for each run, in bench/reliability."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "bench" / "reliability"
+
+
+def commit() -> str:
+    """Return the commit of this tree, with "+" if files have changed since."""
+    found = subprocess.run(
+        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return found.stdout.strip()
+
+
+def record(
+    workload: str,
+    options: Mapping[str, Any],
+    seconds: float,
+    faults: Mapping[str, int],
+    records: int,
+    broken: Sequence[str],
+    folder: Path = FOLDER,
+) -> None:
+    """Append a run to its workload's file.
+
+    ``options`` has the seed. ``records``: the messages whose fate was checked.
+    """
+    line = {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "commit": commit(),
+        "options": dict(options),
+        "seconds": round(seconds),
+        "faults": dict(sorted(faults.items())),
+        "records": records,
+        "verdict": "broken" if broken else "passed",
+        "broken": list(broken),
+    }
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{workload}.jsonl").open("a") as file:
+        file.write(json.dumps(line) + "\n")
