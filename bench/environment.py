@@ -19,6 +19,7 @@ def environment(versions: dict[str, str], settings: dict[str, object], command: 
 
     :param versions: Those of the other clients and of the broker.
     """
+    today = datetime.datetime.now(datetime.timezone.utc).date()
     return {
         "machine": {
             "processor": processor(),
@@ -31,7 +32,7 @@ def environment(versions: dict[str, str], settings: dict[str, object], command: 
             **versions,
         },
         "settings": {name: str(value) for name, value in settings.items()},
-        "run": {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "command": command},
+        "run": {"date": today.isoformat(), "command": command},
     }
 
 
