@@ -221,6 +221,54 @@ cdef class Overrides:
     """See message.pxd."""
 
 
+@cython.critical_section
+cdef object _locked(Message self, object (*read)(Message)):
+    # With an interpreter lock even an empty critical section would cost a call 6%.
+    return read(self)
+
+
+cdef inline object _topic_of(Message self):
+    return self._batch.topic
+
+
+cdef inline object _partition_of(Message self):
+    return None if self._batch.partition == NO_PARTITION else self._batch.partition
+
+
+cdef inline object _offset_of(Message self):
+    return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
+
+
+cdef inline object _key_of(Message self):
+    cdef kn_record record
+    if self._overrides != NULL and (<Overrides>self._overrides).has_key:
+        return (<Overrides>self._overrides).key
+    if self._record == NULL:
+        return None
+    kn_record_reread(self._record, &record)
+    return _bytes_of(record.key, record.key_bytes)
+
+
+cdef inline object _value_of(Message self):
+    if self._overrides != NULL and (<Overrides>self._overrides).has_value:
+        return (<Overrides>self._overrides).value
+    return _bytes_of(self._value_data, self._value_bytes)
+
+
+cdef inline object _own_headers_of(Message self):
+    cdef kn_record record
+    if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
+        return (<Overrides>self._overrides).headers
+    if self._record == NULL or self._batch.hides_headers:
+        return None
+    kn_record_reread(self._record, &record)
+    return _headers_kept(self._batch.chunk, &record) if record.header_count else None
+
+
+cdef inline object _timestamp_of(Message self):
+    return (self._batch.timestamp_type, self._timestamp_ms)
+
+
 @cython.no_gc
 @cython.always_allow_keywords(False)  # methods without arguments are called faster
 cdef class Message:
@@ -281,44 +329,31 @@ cdef class Message:
             overrides.key, overrides.value, overrides.headers, overrides.error = key, value, headers, error
             overrides.has_key = overrides.has_value = overrides.has_headers = overrides.has_error = True
 
-    @cython.critical_section
     def topic(self):
         """Return the topic's name, or None."""
-        return self._batch.topic
+        return _locked(self, _topic_of) if FREE_THREADED else _topic_of(self)
 
-    @cython.critical_section
     def partition(self):
         """Return the partition's number.
 
         It is None for a message that failed before it got a partition.
         """
-        return None if self._batch.partition == NO_PARTITION else self._batch.partition
+        return _locked(self, _partition_of) if FREE_THREADED else _partition_of(self)
 
-    @cython.critical_section
     def offset(self):
         """Return the record's offset in its partition.
 
         It is None for a failed or unacknowledged delivery.
         """
-        return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
+        return _locked(self, _offset_of) if FREE_THREADED else _offset_of(self)
 
-    @cython.critical_section
     def key(self):
         """Return the key as bytes, or None if the record has none. `set_key()` replaces it."""
-        cdef kn_record record
-        if self._overrides != NULL and (<Overrides>self._overrides).has_key:
-            return (<Overrides>self._overrides).key
-        if self._record == NULL:
-            return None
-        kn_record_reread(self._record, &record)
-        return _bytes_of(record.key, record.key_bytes)
+        return _locked(self, _key_of) if FREE_THREADED else _key_of(self)
 
-    @cython.critical_section
     def value(self):
         """Return the value as bytes, or None for a null value. `set_value()` replaces it."""
-        if self._overrides != NULL and (<Overrides>self._overrides).has_value:
-            return (<Overrides>self._overrides).value
-        return _bytes_of(self._value_data, self._value_bytes)
+        return _locked(self, _value_of) if FREE_THREADED else _value_of(self)
 
     def is_tombstone(self):
         """Return True if the record's value is null: in a compacted topic it deletes its key.
@@ -335,28 +370,20 @@ cdef class Message:
         """Return `value()`, which a deserializing client has replaced by an object."""
         return self.value()
 
-    @cython.critical_section
     def headers(self):
         """Return the headers as a list of (name, bytes or None), or None if there are none.
 
         The list keeps the order and duplicates. A byte of a name that isn't UTF-8 becomes a
         surrogate (``surrogateescape``). `Producer.produce()` turns it into that byte again.
         """
-        cdef kn_record record
-        if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
-            return (<Overrides>self._overrides).headers
-        if self._record == NULL or self._batch.hides_headers:
-            return None
-        kn_record_reread(self._record, &record)
-        return _headers_kept(self._batch.chunk, &record) if record.header_count else None
+        return _locked(self, _own_headers_of) if FREE_THREADED else _own_headers_of(self)
 
-    @cython.critical_section
     def timestamp(self):
         """Return the timestamp type and the milliseconds since 1970.
 
         The type is TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME.
         """
-        return (self._batch.timestamp_type, self._timestamp_ms)
+        return _locked(self, _timestamp_of) if FREE_THREADED else _timestamp_of(self)
 
     def error(self):
         """Return the KafkaError that this Message reports, or None for a record."""
