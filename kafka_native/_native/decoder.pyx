@@ -18,8 +18,8 @@ with the GIL, whatever the size of the message. Checking (``_skip_...``) and dec
 raise the reason.
 
 Threads: any. Each call has its own reader. The check runs without the GIL. A ``LazyArray`` never
-changes, and any threads may read it at once; its iterators and the view of its frame are locked, if
-Python has no interpreter lock. Memory: a decoded ``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame
+changes, and any threads may read it at once. Its iterators are locked, if Python has no interpreter
+lock. Memory: a decoded ``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame
 alive.
 """
 
@@ -242,31 +242,25 @@ cdef class _Frame:
     cdef const uint8_t* end
     cdef Py_buffer buffer
     cdef bint held
-    cdef object view
 
     def __cinit__(self, object data):
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.held = True
         self.start = <const uint8_t*> self.buffer.buf
         self.end = self.start + self.buffer.len
-        self.view = None
 
     def __dealloc__(self):
         if self.held:
             PyBuffer_Release(&self.buffer)
 
 
-cdef object _new_view(object data):
-    view = PyMemoryView_FromObject(data)
-    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
-
-
 cdef object _view_of(_Frame frame):
-    """Return the view of a frame's bytes, which is made when it is first needed."""
-    with cython.critical_section(frame):
-        if frame.view is None:
-            frame.view = _new_view(<object> frame.buffer.obj)
-        return frame.view
+    """Return a view of a frame's bytes.
+
+    Each field has its own: CPython counts the slices of a view without a lock.
+    """
+    view = PyMemoryView_FromObject(<object> frame.buffer.obj)
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
 @cython.final

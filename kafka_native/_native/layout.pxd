@@ -20,12 +20,12 @@ cdef extern from *:
     static inline PyObject *kn_slot_or(PyObject *obj, Py_ssize_t offset, PyObject *absent)
     {
         PyObject *value;
-        KN_LOCK_SLOTS(obj)
+        KN_LOCK_SLOTS(obj);
         value = KN_SLOT(obj, offset);
         if (value == NULL)
             value = absent;
         Py_INCREF(value);
-        KN_UNLOCK_SLOTS()
+        KN_UNLOCK_SLOTS();
         return value;
     }
 
@@ -34,10 +34,10 @@ cdef extern from *:
     {
         PyObject *old;
         Py_INCREF(value);
-        KN_LOCK_SLOTS(obj)
+        KN_LOCK_SLOTS(obj);
         old = KN_SLOT(obj, offset);
         __atomic_store_n(&KN_SLOT(obj, offset), value, __ATOMIC_RELEASE);
-        KN_UNLOCK_SLOTS()
+        KN_UNLOCK_SLOTS();
         Py_XDECREF(old);
     }
     """

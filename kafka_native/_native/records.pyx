@@ -358,7 +358,7 @@ cdef class Record:
     cdef readonly int timestamp_type
 
     def __cinit__(self, int64_t offset=0, int64_t timestamp=-1, key=None, value=None, headers=None, int attributes=0,
-                 int timestamp_type=0):
+                  int timestamp_type=0):
         self.offset = offset
         self.timestamp = timestamp
         self.key = key
