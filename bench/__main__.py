@@ -6,22 +6,27 @@ import dataclasses
 import importlib
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import click
+import confluent_kafka
 from rich.console import Console
 
 from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
 from bench.broker import at_rest, broker, landed, topic
+from bench.environment import Environment, environment, version
 from bench.report import LATENCIES, Rounds, show, table, verdicts
 from kafka_native import Producer
 from kafka_native.cli.measurements import number_option
 
 LATENCY_MESSAGES = 5000
+GO_MODULE = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
 WARM_UP_MESSAGES = 500_000
 WARM_UPS = 3
 TIMEOUT_S = 600
@@ -34,6 +39,10 @@ ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
 SPREAD_OVER = 100  # consecutive messages for one partition in a topic with many
 
 
+class MeasurementError(click.ClickException):
+    """An adapter that failed, or reported messages that the broker doesn't have."""
+
+
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
     """Run one adapter once, in a new process, after the broker has finished its earlier work."""
     if adapter == PLAINTEXT or scenario not in TLS:
@@ -44,18 +53,27 @@ def measure(adapter: str, scenario: str, task: Task) -> Figures:
     text = json.dumps(dataclasses.asdict(task))
     env = {**os.environ, **ONE_BLAS_THREAD}
     at_rest(task.pids)
-    done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, check=False
-    )
+    try:
+        done = subprocess.run(
+            command,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env=env,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise MeasurementError(f"no end after {TIMEOUT_S} s") from error
     if done.returncode:
-        raise click.ClickException(f"{adapter} {scenario} failed:\n{done.stderr}")
+        raise MeasurementError(done.stderr.strip() or f"exit status {done.returncode}")
     return Figures(**json.loads(done.stdout.splitlines()[-1]))
 
 
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
     """Check that the broker has the messages: flush() is as fast when deliveries fail."""
     if there < figures.count:
-        raise click.ClickException(
+        raise MeasurementError(
             f"{adapter} reported {figures.count} messages, the broker has {there}"
         )
 
@@ -99,28 +117,41 @@ def warm_up(adapters: list[str], task: Task) -> None:
         for scenario in ("produce", "consume") * WARM_UPS:
             for adapter in adapters:
                 if can(adapter, scenario, short):
-                    measure(adapter, scenario, short)
+                    # A failure will be a line of the table.
+                    with suppress(MeasurementError):
+                        measure(adapter, scenario, short)
 
 
 def rounds_of(
     scenario: str, adapters: list[str], task: Task, rounds: int, console: Console
-) -> Rounds:
+) -> tuple[Rounds, dict[str, str]]:
     """Run all adapters in turn, ``rounds`` times, on a new topic for each round.
+
+    Return the figures, and the reasons of the adapters that failed in a round: they are left out.
 
     Consumers read the result of one produce run. Each round begins with another adapter, because
     the broker still writes to its disk while the first one reads.
     """
     found: Rounds = {adapter: [] for adapter in adapters}
+    failed: dict[str, str] = {}
     for number in range(rounds if adapters else 0):
         first = number % len(adapters)
         with prepared(scenario, task) as ready:
             for adapter in adapters[first:] + adapters[:first]:
-                figures = once(adapter, scenario, ready)
+                if adapter in failed:
+                    continue
+                try:
+                    figures = once(adapter, scenario, ready)
+                except MeasurementError as error:
+                    console.print(f"  {scenario}: {adapter} failed:\n{error}", highlight=False)
+                    failed[adapter] = str(error).splitlines()[-1]
+                    del found[adapter]
+                    continue
                 found[adapter].append(figures)
                 more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
                 text = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
-    return found
+    return found, failed
 
 
 @contextmanager
@@ -181,6 +212,21 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
         return figures
 
 
+def described(kafka: str, task: Task) -> Environment:
+    """The machine, the versions and the settings of this run."""
+    go = re.search(r"franz-go (v\S+)", GO_MODULE.read_text(encoding="utf-8"))
+    versions = {
+        "confluent_kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+        "franz-go": go[1] if go else "unknown",
+        "aiokafka": version("aiokafka"),
+        "Apache Kafka": kafka,
+    }
+    names = ("count", "size", "partitions", "acks", "idempotent", "codec", "payload", "threads")
+    settings = {name: getattr(task, name) for name in names}
+    return environment(versions, settings, shlex.join(["python", "-m", "bench", *sys.argv[1:]]))
+
+
 @click.command()
 @click.argument("scenarios", nargs=-1, type=click.Choice(SCENARIOS))
 @click.option(
@@ -239,7 +285,8 @@ def main(
     Rates depend on the machine and the time. Compare the ratios within a run, and CPU per message.
     """
     console = Console(width=110)
-    results = {}
+    results: dict[str, object] = {}
+    failed: dict[str, dict[str, str]] = {}
     with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
         console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
@@ -266,11 +313,19 @@ def main(
             each = dataclasses.replace(
                 task, count=count, partitions=wide if scenario == "wide" else partitions
             )
-            found = rounds_of(scenario, able, each, rounds, console)
-            made, lines = table(scenario, found, count), verdicts(scenario, found)
-            results[scenario] = show(console, made, lines, found)
+            found, failed[scenario] = rounds_of(scenario, able, each, rounds, console)
+            made = table(scenario, found, count, failed[scenario])
+            results[scenario] = show(console, made, verdicts(scenario, found), found)
     output.mkdir(parents=True, exist_ok=True)
-    (output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    saved = {
+        "environment": described(servers.version, task),
+        "scenarios": results,
+        "failed": {scenario: reasons for scenario, reasons in failed.items() if reasons},
+    }
+    (output / "results.json").write_text(json.dumps(saved, indent=2) + "\n")
+    ours = [scenario for scenario, reasons in failed.items() if "kafka_native" in reasons]
+    if ours:
+        raise click.ClickException(f"kafka_native failed in {', '.join(ours)}")
 
 
 if __name__ == "__main__":
@@ -282,5 +337,9 @@ if __name__ == "__main__":
         from bench.codecs.main import main as codecs_main
 
         codecs_main(sys.argv[2:], prog_name="python -m bench codecs")
+    elif sys.argv[1:2] == ["page"]:
+        from bench.page import main as page_main
+
+        page_main(sys.argv[2:], prog_name="python -m bench page")
     else:
         main()

@@ -37,13 +37,14 @@ class Servers(NamedTuple):
     """The listeners of the cluster.
 
     ``tls`` and ``ca``, the file of its authority, are empty without TLS. ``pids`` are the processes
-    of a broker that the benchmark has started.
+    of a broker that the benchmark has started, and ``version`` is its version.
     """
 
     plain: str
     tls: str = ""
     ca: str = ""
     pids: tuple[int, ...] = ()
+    version: str = "unknown (a cluster that ran before)"
 
 
 @contextmanager
@@ -58,6 +59,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
         return
     from tests.broker.certificates import Authority
     from tests.broker.cluster import BENCH_OPTIONS, Listener, start
+    from tests.broker.java import KAFKA_VERSION
 
     with TemporaryDirectory() as folder:
         authority = Authority(Path(folder)) if tls else None
@@ -74,7 +76,8 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
         try:
             warm(cluster.bootstrap)
             tls_at, ca = cluster.listeners.get("TLS", ""), authority.ca if authority else ""
-            yield Servers(cluster.bootstrap, tls_at, ca, tuple(children() - others))
+            pids = tuple(children() - others)
+            yield Servers(cluster.bootstrap, tls_at, ca, pids, KAFKA_VERSION)
         finally:
             cluster.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from statistics import median
 
@@ -166,8 +167,10 @@ def others(goal: Goal, rounds: Rounds) -> list[float] | None:
     )
 
 
-def table(scenario: str, rounds: Rounds, count: int) -> Table:
-    """Make the table: one row for each adapter."""
+def table(
+    scenario: str, rounds: Rounds, count: int, failed: Mapping[str, str] | None = None
+) -> Table:
+    """Make the table: one row for each adapter, and one for each that failed."""
     headings = {
         **{name: ["p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg"] for name in LATENCIES},
         "call": ["ns a call", "/ confluent"],
@@ -175,6 +178,7 @@ def table(scenario: str, rounds: Rounds, count: int) -> Table:
         "cold": MORE["cold"],
     }.get(scenario, ["M msg/s", "CPU us/msg", "rate / raw", "rate / confluent", "CPU / confluent"])
     rows = {adapter: row(scenario, figures, rounds) for adapter, figures in rounds.items()}
+    rows |= {adapter: [f"failed: {reason}"] for adapter, reason in (failed or {}).items()}
     return table_of(f"{scenario}: {count:,} messages", "client", headings, rows)
 
 

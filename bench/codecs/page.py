@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-from importlib import metadata
-from pathlib import Path
 from statistics import median
 
 from bench.codecs import ALL_GOOD, EVERYTHING, MESSAGES, OURS, RAW, READER, SCENARIOS
+from bench.environment import processor, version
 from bench.report import Rounds, ratio, spread
 
 PACKAGES = ("kafka-native", "pyruhvro", "fastavro", "confluent-kafka", "orjson", "protobuf")
@@ -116,24 +114,13 @@ def page_of(results: dict[str, Rounds]) -> str:
 
 
 def _machine() -> str:
-    lines = [f"- Processor: {_processor()}, {os.cpu_count()} cores"]
-    lines += [f"- {platform.system()}, {platform.python_implementation()}"]
-    lines[-1] += f" {platform.python_version()}"
-    found = []
-    for name in PACKAGES:
-        try:
-            found.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            found.append(f"without {name}")
-    return "\n".join([*lines, f"- {', '.join(found)}"]) + "\n"
-
-
-def _processor() -> str:
-    """Return the processor's name. Linux has it in a file."""
-    file = Path("/proc/cpuinfo")
-    text = file.read_text(encoding="utf-8") if file.exists() else ""
-    found = re.search(r"^model name\s*:\s*(.*\S)", text, re.MULTILINE)
-    return found[1] if found else platform.processor() or platform.machine()
+    found = [f"{name} {version(name)}" for name in PACKAGES]
+    return (
+        f"- Processor: {processor()}, {os.cpu_count()} cores\n"
+        f"- {platform.system()}, {platform.python_implementation()} "
+        f"{platform.python_version()}\n"
+        f"- {', '.join(found)}\n"
+    )
 
 
 def _faster(results: dict[str, Rounds]) -> list[str]:

@@ -28,7 +28,7 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         arguments += ["--wide", "20", "--topics", "5"]
         result = CliRunner().invoke(main, [*arguments, *SCENARIOS], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    results = json.loads((tmp_path / "results.json").read_text())
+    results = json.loads((tmp_path / "results.json").read_text())["scenarios"]
     assert {name: sorted(found) for name, found in results.items()} == {
         "produce": ["confluent_kafka", "kafka_native", "raw"],
         "many": ["kafka_native", "raw"],
@@ -89,7 +89,7 @@ def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> Non
         adapters = ["--adapters", "kafka_native,confluent_kafka,raw"]
         result = CliRunner().invoke(main, [*options, *arguments, *adapters], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    found = json.loads((tmp_path / "results.json").read_text())[options[0]]
+    found = json.loads((tmp_path / "results.json").read_text())["scenarios"][options[0]]
     assert sorted(found) == measured
 
 
@@ -110,7 +110,7 @@ def test_peers_in_other_languages(tmp_path: Path, peer: str) -> None:
         ]
         result = CliRunner().invoke(main, [*scenarios, *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
-    results = json.loads((tmp_path / "results.json").read_text())
+    results = json.loads((tmp_path / "results.json").read_text())["scenarios"]
     for scenario in scenarios:
         assert results[scenario][peer][0]["count"] >= (
             COLD_STARTS if scenario == "cold" else 19_000

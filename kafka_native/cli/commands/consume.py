@@ -341,6 +341,7 @@ def _typed_reader(
         keeps_going=options["keep_going"],
         keeps_failed=options["envelopes"] is not None,
         warn=(lambda _text: None) if options["quiet"] else remark,
+        as_kcat=options["envelopes"] == KCATS,
     )
 
 

@@ -1,0 +1,96 @@
+"""The exceptions of aiokafka and kafka-python, and which of kafka_native's become them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import ClassVar
+
+import kafka_native
+from kafka_native import KafkaException
+
+
+class KafkaError(RuntimeError):
+    """Any error of these clients. ``errno`` is the broker's code, or a negative local one."""
+
+    errno: ClassVar[int | None] = None
+    retriable: bool = False
+
+
+class KafkaTimeoutError(KafkaError):
+    """The time was up."""
+
+
+class KafkaConnectionError(KafkaError):
+    """No broker can be reached."""
+
+    retriable = True
+
+
+class AuthenticationFailedError(KafkaError):
+    """The broker refused the login."""
+
+
+class IllegalStateError(KafkaError):
+    """The call isn't possible now."""
+
+
+class BrokerResponseError(KafkaError):
+    """A broker answered with an error."""
+
+
+def _response(name: str, errno: int) -> type[BrokerResponseError]:
+    return type(name, (BrokerResponseError,), {"errno": errno, "__module__": __name__})
+
+
+OffsetOutOfRangeError = _response("OffsetOutOfRangeError", 1)
+UnknownTopicOrPartitionError = _response("UnknownTopicOrPartitionError", 3)
+NotLeaderForPartitionError = _response("NotLeaderForPartitionError", 6)
+RequestTimedOutError = _response("RequestTimedOutError", 7)
+MessageSizeTooLargeError = _response("MessageSizeTooLargeError", 10)
+InvalidTopicError = _response("InvalidTopicError", 17)
+NotEnoughReplicasError = _response("NotEnoughReplicasError", 19)
+IllegalGenerationError = _response("IllegalGenerationError", 22)
+UnknownMemberIdError = _response("UnknownMemberIdError", 25)
+RebalanceInProgressError = _response("RebalanceInProgressError", 27)
+TopicAuthorizationFailedError = _response("TopicAuthorizationFailedError", 29)
+GroupAuthorizationFailedError = _response("GroupAuthorizationFailedError", 30)
+ClusterAuthorizationFailedError = _response("ClusterAuthorizationFailedError", 31)
+UnsupportedVersionError = _response("UnsupportedVersionError", 35)
+TopicAlreadyExistsError = _response("TopicAlreadyExistsError", 36)
+
+_CODES = kafka_native.KafkaError
+_RESPONSES = {each.errno: each for each in BrokerResponseError.__subclasses__()}
+_LOCAL: dict[int, type[KafkaError]] = {
+    _CODES._TIMED_OUT: KafkaTimeoutError,
+    _CODES._MSG_TIMED_OUT: KafkaTimeoutError,
+    _CODES._TIMED_OUT_QUEUE: KafkaTimeoutError,
+    _CODES._TRANSPORT: KafkaConnectionError,
+    _CODES._RESOLVE: KafkaConnectionError,
+    _CODES._ALL_BROKERS_DOWN: KafkaConnectionError,
+    _CODES._AUTHENTICATION: AuthenticationFailedError,
+    _CODES._STATE: IllegalStateError,
+    _CODES._UNKNOWN_TOPIC: UnknownTopicOrPartitionError,
+    _CODES._UNKNOWN_PARTITION: UnknownTopicOrPartitionError,
+}
+
+
+def error_of(cause: kafka_native.KafkaError) -> KafkaError:
+    """Return the exception for an error of kafka_native."""
+    code = cause.code()
+    usual = BrokerResponseError if code > 0 else KafkaError
+    kind = _RESPONSES.get(code) or _LOCAL.get(code) or usual
+    error = kind(cause.str())
+    if kind.errno is None:
+        error.errno = code  # type: ignore[misc]  # their instances have it, too
+    error.retriable = cause.retriable()
+    return error
+
+
+@contextmanager
+def converted() -> Iterator[None]:
+    """Raise the exceptions of kafka_native as theirs."""
+    try:
+        yield
+    except KafkaException as error:
+        raise error_of(error.args[0]) from error

@@ -1,0 +1,121 @@
+"""The tuples and records of aiokafka and kafka-python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import kafka_native
+from kafka_native import Message
+
+
+class TopicPartition(NamedTuple):
+    """A partition."""
+
+    topic: str
+    partition: int
+
+
+class OffsetAndMetadata(NamedTuple):
+    """An offset to commit, and a text beside it."""
+
+    offset: int
+    metadata: str
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """Where a message was written."""
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerRecord:
+    """A consumed message. Its fields are attributes."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int | None
+    timestamp_type: int | None
+    key: Any
+    value: Any
+    headers: Any
+    leader_epoch: int | None
+    serialized_key_size: int
+    serialized_value_size: int
+
+
+Function = Callable[[Any], Any]
+
+
+def record_of(
+    message: Message, key: Function, value: Function, headers: Callable[[Any], Any]
+) -> ConsumerRecord:
+    """Return a message as a record. ``key`` and ``value`` are the deserializers.
+
+    :param headers: Makes the collection of (name, value).
+    """
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    raw_key, raw_value = message.key(), message.value()
+    kind, timestamp = message.timestamp()
+    return ConsumerRecord(
+        topic,
+        partition,
+        offset,
+        timestamp if kind else None,
+        kind - 1 if kind else None,  # the protocol's numbers
+        None if raw_key is None else key(raw_key),
+        None if raw_value is None else value(raw_value),
+        headers(message.headers() or ()),
+        message.leader_epoch(),
+        -1 if raw_key is None else len(raw_key),
+        -1 if raw_value is None else len(raw_value),
+    )
+
+
+def metadata_of(message: Message) -> RecordMetadata:
+    """Return where a delivered message was written."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    kind, timestamp = message.timestamp()
+    where = TopicPartition(topic, partition)
+    stored = -1 if offset is None else offset  # acks=0
+    return RecordMetadata(topic, partition, where, stored, timestamp if kind else None)
+
+
+def ours(partitions: Iterable[tuple[str, int]]) -> list[kafka_native.TopicPartition]:
+    """Return partitions as kafka_native's."""
+    return [kafka_native.TopicPartition(topic, number) for topic, number in partitions]
+
+
+def theirs(partitions: Iterable[kafka_native.TopicPartition]) -> set[TopicPartition]:
+    """Return kafka_native's partitions as theirs."""
+    return {TopicPartition(each.topic, each.partition) for each in partitions}
+
+
+def offsets_of(offsets: Mapping[tuple[str, int], Any]) -> list[kafka_native.TopicPartition]:
+    """Return offsets to commit: numbers, or tuples of an offset and a text."""
+    found = []
+    for (topic, number), stored in offsets.items():
+        offset, text = (stored, "") if isinstance(stored, int) else stored[:2]
+        found.append(kafka_native.TopicPartition(topic, number, offset, metadata=text))
+    return found
+
+
+def by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:
+    """Return the records of each partition."""
+    found: dict[TopicPartition, list[ConsumerRecord]] = {}
+    for record in records:
+        found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+    return found

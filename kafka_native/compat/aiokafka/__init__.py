@@ -1,0 +1,382 @@
+"""The clients of aiokafka as thin classes on kafka_native.
+
+Change the import, and a program runs::
+
+    from kafka_native.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+They have the calls that map one to one to `kafka_native.aio`. docs/guide/from-aiokafka.md lists
+them. An option without a counterpart raises `TypeError` with what to do. An option with a dot is a
+property of kafka_native.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from kafka_native import Message
+from kafka_native._native.coroutines import Delivery
+from kafka_native.aio import AIOConsumer, AIOProducer
+from kafka_native.compat._errors import IllegalStateError, converted, error_of
+from kafka_native.compat._options import (
+    AIOKAFKA_PRODUCER,
+    CONSUMER,
+    CONSUMER_DEFAULTS,
+    DEFAULTS,
+    function,
+    pattern_of,
+    properties,
+)
+from kafka_native.compat._records import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    RecordMetadata,
+    TopicPartition,
+    by_partition,
+    metadata_of,
+    offsets_of,
+    ours,
+    record_of,
+    theirs,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "AIOKafkaConsumer",
+    "AIOKafkaProducer",
+    "ConsumerRecord",
+    "OffsetAndMetadata",
+    "TopicPartition",
+]
+
+NOT_STARTED = "the client isn't started: await start() first"
+
+
+class AIOKafkaProducer:
+    """A producer with the calls of aiokafka's."""
+
+    def __init__(self, **options: Any) -> None:
+        """Check the options. `start()` creates the client.
+
+        :raises TypeError: An option is unknown, or has no counterpart.
+        """
+        self._key = function(options, "key_serializer")
+        self._value = function(options, "value_serializer")
+        self._conf = properties(options, AIOKAFKA_PRODUCER, DEFAULTS)
+        self._client: AIOProducer | None = None
+
+    @property
+    def _started(self) -> AIOProducer:
+        if self._client is None:
+            raise IllegalStateError(NOT_STARTED)
+        return self._client
+
+    async def start(self) -> None:
+        """Create the client. With a transactional_id, take over the transactions of that id."""
+        if self._client is None:
+            with converted():
+                self._client = AIOProducer(self._conf)
+                if "transactional.id" in self._conf:
+                    await self._client.init_transactions()
+
+    async def stop(self) -> None:
+        """Send what is queued, and close the client."""
+        if self._client is not None:
+            await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        """Call `start()`, and return this client."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Call `stop()`, whatever happened in the block."""
+        await self.stop()
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes]] | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a message.
+
+        :return: A future. Await it for the broker's answer.
+        """
+        given: dict[str, Any] = {}
+        if partition is not None:
+            given["partition"] = partition
+        if timestamp_ms is not None:
+            given["timestamp"] = timestamp_ms
+        if headers is not None:
+            given["headers"] = list(headers)
+        with converted():
+            delivery = await self._started.produce(
+                topic, self._value(value), self._key(key), **given
+            )
+        sent: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+
+        def delivered(done: Delivery[Message]) -> None:
+            if sent.done():  # the program has cancelled it
+                return
+            if done.cancelled():
+                sent.cancel()
+                return
+            try:
+                with converted():
+                    sent.set_result(metadata_of(done.result()))
+            except Exception as error:
+                sent.set_exception(error)
+
+        delivery.add_done_callback(delivered)
+        return sent
+
+    async def send_and_wait(self, topic: str, *args: Any, **kwargs: Any) -> RecordMetadata:
+        """Send a message, and wait for the broker's answer. The arguments are those of `send()`."""
+        return await (await self.send(topic, *args, **kwargs))
+
+    async def flush(self) -> None:
+        """Wait until all queued messages have a report."""
+        with converted():
+            await self._started.flush()
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions."""
+        with converted():
+            return set((await self._started.list_topics(topic)).topics[topic].partitions)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent belongs to it."""
+        with converted():
+            await self._started.begin_transaction()
+
+    async def commit_transaction(self) -> None:
+        """Commit the transaction, after all its messages are delivered."""
+        with converted():
+            await self._started.commit_transaction()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction: no reader sees its messages."""
+        with converted():
+            await self._started.abort_transaction()
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Return a block that commits at its end, and aborts if it raises."""
+        return self._transaction()
+
+    @asynccontextmanager
+    async def _transaction(self) -> AsyncIterator[None]:
+        with converted():
+            async with self._started.transaction():
+                yield
+
+
+class AIOKafkaConsumer:
+    """A consumer with the calls of aiokafka's.
+
+    The calls that aiokafka doesn't await are calls here, too. They wait for the client's own
+    thread, not for a broker. Without a group_id, `start()` assigns all partitions that the topics
+    have then.
+    """
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        """Check the options. `start()` creates the client.
+
+        :raises TypeError: An option is unknown, or has no counterpart.
+        """
+        self._topics = list(topics)
+        self._key = function(options, "key_deserializer")
+        self._value = function(options, "value_deserializer")
+        self._conf = properties(options, CONSUMER, CONSUMER_DEFAULTS)
+        self._client: AIOConsumer | None = None
+
+    @property
+    def _started(self) -> AIOConsumer:
+        if self._client is None:
+            raise IllegalStateError(NOT_STARTED)
+        return self._client
+
+    async def start(self) -> None:
+        """Create the client, and subscribe to the constructor's topics."""
+        if self._client is not None:
+            return
+        with converted():
+            client = self._client = AIOConsumer(self._conf)
+            if not self._topics:
+                return
+            if "group.id" in self._conf:
+                await client.subscribe(self._topics)
+                return
+            found = [
+                (topic, number)
+                for topic in self._topics
+                for number in (await client.list_topics(topic)).topics[topic].partitions
+            ]
+            await client.assign(ours(found))
+
+    async def stop(self) -> None:
+        """Commit if enable_auto_commit is on, leave the group, and close the client."""
+        if self._client is not None:
+            with converted():
+                await self._client.close()
+
+    async def __aenter__(self) -> Self:
+        """Call `start()`, and return this client."""
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Call `stop()`, whatever happened in the block."""
+        await self.stop()
+
+    def _record(self, message: Message) -> ConsumerRecord:
+        if cause := message.error():
+            raise error_of(cause)
+        return record_of(message, self._key, self._value, tuple)
+
+    async def getone(self) -> ConsumerRecord:
+        """Return the next message."""
+        with converted():
+            message = await self._started.poll()
+        if message is None:
+            raise IllegalStateError("the consumer was stopped")
+        return self._record(message)
+
+    async def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the messages that are there, at most ``max_records`` (default: 500).
+
+        It waits ``timeout_ms`` for the first one.
+        """
+        with converted():
+            first = await self._started.poll(timeout_ms / 1000)
+            if first is None:
+                return {}
+            more = (max_records or self._conf.get("max.poll.records") or 500) - 1
+            messages = [first, *(await self._started.consume(more, 0) if more else ())]
+        return by_partition(self._record(message) for message in messages)
+
+    def __aiter__(self) -> Self:
+        """Return this consumer: it is its own iterator."""
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next message."""
+        return await self.getone()
+
+    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
+        """Read topics as a member of the group. A pattern matches from a name's beginning."""
+        with converted():
+            self._started._core.subscribe(pattern_of(topics, pattern))
+
+    def unsubscribe(self) -> None:
+        """Leave the group, and read no topic."""
+        with converted():
+            self._started._core.unsubscribe()
+
+    def subscription(self) -> frozenset[str]:
+        """Return the topics of the subscription."""
+        return frozenset(self._started._core.subscription())
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read these partitions, without a group."""
+        with converted():
+            self._started._core.assign(ours(partitions))
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions that this consumer reads."""
+        return frozenset(theirs(self._started._core.assignment()))
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Continue at an offset."""
+        [where] = ours([partition])
+        where.offset = offset
+        with converted():
+            self._started._core.seek(where)
+
+    async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Continue at the first message of these partitions, or of all."""
+        with converted():
+            await self._started.seek_to_beginning(ours(partitions) or None)
+
+    async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Continue after the last message of these partitions, or of all."""
+        with converted():
+            await self._started.seek_to_end(ours(partitions) or None)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no messages of these partitions until `resume()`."""
+        with converted():
+            self._started._core.pause(ours(partitions))
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """End `pause()` for these partitions."""
+        with converted():
+            self._started._core.resume(ours(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        return theirs(self._started._core.paused())
+
+    async def position(self, partition: tuple[str, int]) -> int:
+        """Return the next offset of a partition. It is negative until the first message is read."""
+        with converted():
+            return (await self._started.position(ours([partition])))[0].offset
+
+    async def commit(self, offsets: Mapping[tuple[str, int], Any] | None = None) -> None:
+        """Commit offsets, or the positions. It waits for the broker."""
+        with converted():
+            if offsets is None:
+                await self._started.commit(asynchronous=False)
+            else:
+                await self._started.commit(offsets=offsets_of(offsets), asynchronous=False)
+
+    async def committed(self, partition: tuple[str, int]) -> int | None:
+        """Return the group's committed offset; None if there is none."""
+        with converted():
+            [found] = await self._started.committed(ours([partition]))
+        return found.offset if found.offset >= 0 else None
+
+    async def beginning_offsets(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        return {where: low for where, (low, _) in (await self._watermarks(partitions)).items()}
+
+    async def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition."""
+        return {where: high for where, (_, high) in (await self._watermarks(partitions)).items()}
+
+    async def _watermarks(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        found = {}
+        with converted():
+            for each in ours(partitions):
+                where = TopicPartition(each.topic, each.partition)
+                found[where] = await self._started.get_watermark_offsets(each)
+        return found
+
+    async def topics(self) -> set[str]:
+        """Return the names of the cluster's topics."""
+        with converted():
+            return set((await self._started.list_topics()).topics)

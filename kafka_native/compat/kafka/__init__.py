@@ -1,0 +1,418 @@
+"""The clients of kafka-python as thin classes on kafka_native.
+
+Change the import, and a program runs::
+
+    from kafka_native.compat.kafka import KafkaConsumer, KafkaProducer
+
+They have the calls that map one to one to `kafka_native`. docs/guide/from-kafka-python.md lists
+them. An option without a counterpart raises `TypeError` with what to do. An option with a dot is a
+property of kafka_native.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import kafka_native
+from kafka_native import Consumer, Message, Producer
+from kafka_native.compat._errors import (
+    IllegalStateError,
+    KafkaError,
+    KafkaTimeoutError,
+    converted,
+    error_of,
+)
+from kafka_native.compat._options import (
+    CONSUMER_DEFAULTS,
+    DEFAULTS,
+    KAFKA_CONSUMER,
+    KAFKA_PRODUCER,
+    function,
+    pattern_of,
+    properties,
+)
+from kafka_native.compat._records import (
+    ConsumerRecord,
+    OffsetAndMetadata,
+    RecordMetadata,
+    TopicPartition,
+    by_partition,
+    metadata_of,
+    offsets_of,
+    ours,
+    record_of,
+    theirs,
+)
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+__all__ = [
+    "ConsumerRecord",
+    "KafkaConsumer",
+    "KafkaProducer",
+    "OffsetAndMetadata",
+    "TopicPartition",
+]
+
+MAX_BLOCK_MS = 60_000  # their default: send() waits while the queue is full
+
+
+class FutureRecordMetadata:
+    """The outcome of a message.
+
+    It is set inside `get()`, `KafkaProducer.send()`, `KafkaProducer.flush()` and
+    `KafkaProducer.close()`, and so are its callbacks called.
+    """
+
+    def __init__(self, client: Producer) -> None:
+        """Wait for a message of this client."""
+        self._client = client
+        self._callbacks: list[tuple[bool, Callable[[Any], object]]] = []
+        self.is_done = False
+        self.value: RecordMetadata | None = None
+        self.exception: KafkaError | None = None
+
+    def _report(self, error: kafka_native.KafkaError | None, message: Message) -> None:
+        if error is None:
+            self.value = metadata_of(message)
+        else:
+            self.exception = error_of(error)
+        self.is_done = True
+        for good, callback in self._callbacks:
+            self._call(good, callback)
+
+    def _call(self, good: bool, callback: Callable[[Any], object]) -> None:
+        if good == self.succeeded():
+            callback(self.value if good else self.exception)
+
+    def get(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome.
+
+        :param timeout: Seconds.
+        :raises KafkaTimeoutError: The time is up.
+        :raises KafkaError: The message wasn't delivered.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_done:
+            left = -1 if deadline is None else max(0, deadline - time.monotonic())
+            self._client.poll(left)
+            if deadline is not None and time.monotonic() >= deadline and not self.is_done:
+                raise KafkaTimeoutError(f"no outcome after {timeout} s")
+        if self.exception is not None:
+            raise self.exception
+        assert self.value is not None
+        return self.value
+
+    def succeeded(self) -> bool:
+        """Return whether the message was delivered."""
+        return self.is_done and self.exception is None
+
+    def failed(self) -> bool:
+        """Return whether the message failed."""
+        return self.is_done and self.exception is not None
+
+    def add_callback(self, callback: Callable[[RecordMetadata], object]) -> Self:
+        """Call a function with the metadata of the delivered message."""
+        return self._add(True, callback)
+
+    def add_errback(self, callback: Callable[[KafkaError], object]) -> Self:
+        """Call a function with the error of the failed message."""
+        return self._add(False, callback)
+
+    def _add(self, good: bool, callback: Callable[[Any], object]) -> Self:
+        if self.is_done:
+            self._call(good, callback)
+        else:
+            self._callbacks.append((good, callback))
+        return self
+
+
+class KafkaProducer:
+    """A producer with the calls of kafka-python's."""
+
+    def __init__(self, **options: Any) -> None:
+        """Create the client.
+
+        :raises TypeError: An option is unknown, or has no counterpart.
+        """
+        self._key = function(options, "key_serializer")
+        self._value = function(options, "value_serializer")
+        defaults = {**DEFAULTS, "max.block.ms": MAX_BLOCK_MS}
+        with converted():
+            self._client = Producer(properties(options, KAFKA_PRODUCER, defaults))
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Iterable[tuple[str, bytes]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Queue a message. It waits up to max_block_ms while the queue is full.
+
+        :raises KafkaTimeoutError: The queue is still full.
+        """
+        sent = FutureRecordMetadata(self._client)
+        given: dict[str, Any] = {}
+        if partition is not None:
+            given["partition"] = partition
+        if timestamp_ms is not None:
+            given["timestamp"] = timestamp_ms
+        if headers is not None:
+            given["headers"] = list(headers)
+        try:
+            with converted():
+                self._client.produce(
+                    topic,
+                    self._value(value),
+                    self._key(key),
+                    on_delivery=sent._report,
+                    **given,
+                )
+        except BufferError as error:
+            raise KafkaTimeoutError("the queue is full") from error
+        self._client.poll(0)  # calls back for earlier messages
+        return sent
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Wait until all queued messages have an outcome.
+
+        :raises KafkaTimeoutError: The time is up.
+        """
+        with converted():
+            left = self._client.flush(-1 if timeout is None else timeout)
+        if left:
+            raise KafkaTimeoutError(f"{left} messages have no outcome after {timeout} s")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send what is queued, and close the client."""
+        with converted():
+            self._client.close(-1 if timeout is None else timeout)
+
+    def __enter__(self) -> Self:
+        """Return this producer for the block."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Call `close()`, whatever happened in the block."""
+        self.close()
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions."""
+        with converted():
+            return set(self._client.list_topics(topic).topics[topic].partitions)
+
+    def init_transactions(self) -> None:
+        """Take over the transactions of this transactional_id."""
+        with converted():
+            self._client.init_transactions()
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent belongs to it."""
+        with converted():
+            self._client.begin_transaction()
+
+    def commit_transaction(self) -> None:
+        """Commit the transaction, after all its messages are delivered."""
+        with converted():
+            self._client.commit_transaction()
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction: no reader sees its messages."""
+        with converted():
+            self._client.abort_transaction()
+
+
+class KafkaConsumer:
+    """A consumer with the calls of kafka-python's.
+
+    Without a group_id, the constructor assigns all partitions that the topics have then.
+    """
+
+    def __init__(self, *topics: str, **options: Any) -> None:
+        """Create the client, and subscribe to the topics.
+
+        :raises TypeError: An option is unknown, or has no counterpart.
+        """
+        self._key = function(options, "key_deserializer")
+        self._value = function(options, "value_deserializer")
+        wait_ms = options.pop("consumer_timeout_ms", float("inf"))
+        self._wait_s = None if wait_ms == float("inf") else wait_ms / 1000
+        defaults = {**CONSUMER_DEFAULTS, "allow.auto.create.topics": True}
+        conf = properties(options, KAFKA_CONSUMER, defaults)
+        self._records_max = conf.get("max.poll.records") or 500
+        with converted():
+            self._client = Consumer(conf)
+            if topics and "group.id" in conf:
+                self._client.subscribe(list(topics))
+            elif topics:
+                self._client.assign(
+                    ours(
+                        (topic, number)
+                        for topic in topics
+                        for number in self._client.list_topics(topic).topics[topic].partitions
+                    )
+                )
+
+    def _record(self, message: Message) -> ConsumerRecord:
+        if cause := message.error():
+            raise error_of(cause)
+        return record_of(message, self._key, self._value, list)
+
+    def __iter__(self) -> Self:
+        """Return this consumer: it is its own iterator."""
+        return self
+
+    def __next__(self) -> ConsumerRecord:
+        """Return the next message. The loop ends after consumer_timeout_ms without one."""
+        with converted():
+            message = self._client.poll(self._wait_s)
+        if message is None and self._wait_s is None:
+            raise IllegalStateError("the consumer was closed")
+        if message is None:
+            raise StopIteration
+        return self._record(message)
+
+    def poll(
+        self, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the messages that are there, at most ``max_records`` (default: 500).
+
+        It waits ``timeout_ms`` for the first one.
+        """
+        with converted():
+            first = self._client.poll(timeout_ms / 1000)
+            if first is None:
+                return {}
+            more = (max_records or self._records_max) - 1
+            messages = [first, *(self._client.consume(more, 0) if more else ())]
+        return by_partition(self._record(message) for message in messages)
+
+    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
+        """Read topics as a member of the group. A pattern matches from a name's beginning."""
+        with converted():
+            self._client.subscribe(pattern_of(topics, pattern))
+
+    def unsubscribe(self) -> None:
+        """Leave the group, and read no topic."""
+        with converted():
+            self._client.unsubscribe()
+
+    def subscription(self) -> set[str]:
+        """Return the topics of the subscription."""
+        return set(self._client.subscription())
+
+    def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
+        """Read these partitions, without a group."""
+        with converted():
+            self._client.assign(ours(partitions))
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the partitions that this consumer reads."""
+        return theirs(self._client.assignment())
+
+    def seek(self, partition: tuple[str, int], offset: int) -> None:
+        """Continue at an offset."""
+        [where] = ours([partition])
+        where.offset = offset
+        with converted():
+            self._client.seek(where)
+
+    def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
+        """Continue at the first message of these partitions, or of all."""
+        with converted():
+            self._client.seek_to_beginning(ours(partitions) or None)
+
+    def seek_to_end(self, *partitions: tuple[str, int]) -> None:
+        """Continue after the last message of these partitions, or of all."""
+        with converted():
+            self._client.seek_to_end(ours(partitions) or None)
+
+    def pause(self, *partitions: tuple[str, int]) -> None:
+        """Return no messages of these partitions until `resume()`."""
+        with converted():
+            self._client.pause(ours(partitions))
+
+    def resume(self, *partitions: tuple[str, int]) -> None:
+        """End `pause()` for these partitions."""
+        with converted():
+            self._client.resume(ours(partitions))
+
+    def paused(self) -> set[TopicPartition]:
+        """Return the paused partitions."""
+        return theirs(self._client.paused())
+
+    def position(self, partition: tuple[str, int]) -> int:
+        """Return the next offset of a partition. It is negative until the first message is read."""
+        with converted():
+            return self._client.position(ours([partition]))[0].offset
+
+    def commit(self, offsets: Mapping[tuple[str, int], Any] | None = None) -> None:
+        """Commit offsets, or the positions. It waits for the broker."""
+        with converted():
+            if offsets is None:
+                self._client.commit(asynchronous=False)
+            else:
+                self._client.commit(offsets=offsets_of(offsets), asynchronous=False)
+
+    def committed(self, partition: tuple[str, int]) -> int | None:
+        """Return the group's committed offset; None if there is none."""
+        with converted():
+            [found] = self._client.committed(ours([partition]))
+        return found.offset if found.offset >= 0 else None
+
+    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        return {where: low for where, (low, _) in self._watermarks(partitions).items()}
+
+    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition."""
+        return {where: high for where, (_, high) in self._watermarks(partitions).items()}
+
+    def _watermarks(
+        self, partitions: Iterable[tuple[str, int]]
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        with converted():
+            return {
+                TopicPartition(each.topic, each.partition): self._client.get_watermark_offsets(each)
+                for each in ours(partitions)
+            }
+
+    def topics(self) -> set[str]:
+        """Return the names of the cluster's topics."""
+        with converted():
+            return set(self._client.list_topics().topics)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        """Return the numbers of a topic's partitions."""
+        with converted():
+            return set(self._client.list_topics(topic).topics[topic].partitions)
+
+    def close(self) -> None:
+        """Commit if enable_auto_commit is on, leave the group, and close the client."""
+        with converted():
+            self._client.close()
+
+    def __enter__(self) -> Self:
+        """Return this consumer: it is its own iterator."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        """Call `close()`, whatever happened in the block."""
+        self.close()

@@ -1,0 +1,119 @@
+"""The page of measured comparisons: it is made from a run's figures, and names better peers."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+import bench.__main__ as program
+from bench.adapters import SCENARIOS, Figures, Task
+from bench.page import MEASURED, PAGE, Results, main, page_of
+from bench.report import table
+from bench.scenarios import GROUPS, HEADLINE
+
+
+def figures(seconds: float, cpu: float) -> dict[str, Any]:
+    return dataclasses.asdict(Figures(1_000_000, seconds, cpu))
+
+
+SMALL = {
+    "environment": {
+        "machine": {"processor": "A processor", "cores": "2"},
+        "versions": {"confluent_kafka": "2.16.1"},
+        "settings": {"size": "100"},
+        "run": {"date": "2026-11-28", "command": "python -m bench produce"},
+    },
+    "scenarios": {
+        "produce": {
+            "raw": [figures(0.1, 0.05)],
+            "confluent_kafka": [figures(0.5, 0.9), figures(0.4, 0.8), figures(0.8, 0.7)],
+            "kafka_native": [figures(1.0, 0.1), figures(0.25, 0.2), figures(2.0, 0.3)],
+            "new_peer": [figures(1.25, 0.4)] * 3,
+        }
+    },
+    "failed": {"produce": {"aiokafka": "Error: a | b"}},
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(SMALL))
+    return path
+
+
+def test_the_page_has_the_figures_of_a_run(small: Path) -> None:
+    page = page_of(Results.read(small))
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert rows == [
+        "| client | CPU us/message | M messages/s |",
+        "| kafka_native | 0.200 (0.100-0.300) | 1.00 (0.50-4.00) |",
+        "| confluent_kafka | 0.800 (0.700-0.900) | 2.00 (1.25-2.50) |",
+        "| raw socket (limit) | 0.050 (0.050-0.050) | 10.00 (10.00-10.00) |",
+        "| new_peer | 0.400 (0.400-0.400) | 0.80 (0.80-0.80) |",
+        "| aiokafka | failed: Error: a / b |",
+    ]
+    better = page.partition("## Where another client is better")[2].partition("\n## ")[0]
+    assert "".join(better.split()) == (
+        "-`produce()`inaloopuntilallmessagesareacknowledged:"
+        "confluent_kafkahas2.00Mmessages/s,kafka_native1.00."
+    )
+    for fact in ("A processor", "2.16.1", "size 100", "2026-11-28", "python -m bench produce"):
+        assert fact in page
+
+
+def test_the_command_draws_the_charts(small: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    done = CliRunner().invoke(main, [str(small), "--page", str(page)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert [path.name for path in (tmp_path / "benchmarks").iterdir()] == ["produce.svg"]
+    chart = ElementTree.parse(tmp_path / "benchmarks" / "produce.svg")
+    texts = [element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")]
+    assert [text for text in texts if text in ("kafka_native", "confluent_kafka")] == [
+        "kafka_native",
+        "confluent_kafka",
+    ] * 2  # CPU, rate
+    assert "0.200" in texts
+    assert "2.00" in texts
+
+
+def test_the_page_of_the_docs_is_that_of_the_measured_run() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page_of(Results.read(MEASURED))
+    for chart in re.findall(r"\]\((benchmarks/.*svg)\)", PAGE.read_text(encoding="utf-8")):
+        assert (PAGE.parent / chart).exists()
+
+
+def test_every_scenario_has_a_place_on_the_page() -> None:
+    placed = [scenario.name for group in GROUPS for scenario in group.scenarios]
+    assert sorted(placed) == sorted(SCENARIOS)
+    for group in GROUPS:
+        assert set(group.charted) <= {scenario.name for scenario in group.scenarios}
+    assert set(HEADLINE) <= set(placed)
+
+
+def test_a_peer_that_fails_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def once(adapter: str, scenario: str, task: Task) -> Figures:
+        calls.append(adapter)
+        if adapter == "aiokafka" and len(calls) > 2:
+            raise program.MeasurementError("Traceback ...\nKafkaError: broken")
+        return Figures(1000, 1.0, 1.0)
+
+    monkeypatch.setattr(program, "once", once)
+    console = Console(width=110)
+    task = Task("", "", 1000, 100, 2)
+    found, failed = program.rounds_of("latency", ["kafka_native", "aiokafka"], task, 3, console)
+    assert {name: len(rounds) for name, rounds in found.items()} == {"kafka_native": 3}
+    assert failed == {"aiokafka": "KafkaError: broken"}
+    assert calls.count("aiokafka") == 2
+    made = table("produce", found, 1000, failed)
+    assert list(made.columns[1].cells)[-1] == "failed: KafkaError: broken"
