@@ -1,7 +1,9 @@
 # The PyCapsules of Arrow's C data interface: https://arrow.apache.org/docs/format/CDataInterface
 #
 # A capsule owns its struct, and releases what nobody has moved out of it. take_input() moves it out.
-# The caller has the interpreter lock.
+# The caller has the interpreter lock, or a thread state where there is no such lock. Two threads may
+# have the same capsule: its content is moved out under the capsule's lock.
+cimport cython
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
 from libc.stdlib cimport free
 from libc.string cimport memset
@@ -70,7 +72,8 @@ cdef inline bint take_input(data, ArrowSchema *schema, ArrowArrayStream *stream,
     if hasattr(data, "__arrow_c_stream__"):
         capsule = data.__arrow_c_stream__()
         given_stream = <ArrowArrayStream *>pointer_in(capsule, "arrow_array_stream")
-        stream[0], given_stream.release = given_stream[0], NULL
+        with cython.critical_section(capsule):
+            stream[0], given_stream.release = given_stream[0], NULL
         if stream.release == NULL or stream.get_schema == NULL or stream.get_next == NULL:
             stream.release = NULL
             raise ValueError("the Arrow stream was released, or is used up already")
@@ -87,8 +90,10 @@ cdef inline bint take_input(data, ArrowSchema *schema, ArrowArrayStream *stream,
         raise TypeError("__arrow_c_array__() must give two capsules")
     given_schema = <ArrowSchema *>pointer_in((<tuple>answer)[0], "arrow_schema")
     given_array = <ArrowArray *>pointer_in((<tuple>answer)[1], "arrow_array")
-    schema[0], given_schema.release = given_schema[0], NULL
-    array[0], given_array.release = given_array[0], NULL
+    with cython.critical_section((<tuple>answer)[0]):
+        schema[0], given_schema.release = given_schema[0], NULL
+    with cython.critical_section((<tuple>answer)[1]):
+        array[0], given_array.release = given_array[0], NULL
     if array.release == NULL:
         raise ValueError("the Arrow array was released, or is used already")
     return False

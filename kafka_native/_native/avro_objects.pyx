@@ -5,7 +5,7 @@
 records, arrays and unions refer to others, also to themselves. The columns' programs
 (csrc/codecs/avro_decode) come from the same plans.
 
-Thread: any, with the interpreter lock. A program never changes.
+Thread: any. A program never changes.
 """
 import datetime
 import uuid

@@ -1,7 +1,7 @@
 # What other modules of codecs use: layouts, programs and their parts, capsules of columns.
 from libc.stdint cimport int32_t
 
-from kafka_native._native.kn_arrow cimport ArrowSchema
+from kafka_native._native.kn_arrow cimport ArrowArray, ArrowSchema
 from kafka_native._native.kn_codecs cimport kn_builder, kn_decoder, kn_layout, kn_program_data
 
 
@@ -16,6 +16,8 @@ cdef class Program:
 
 cdef class BuiltColumn:
     cdef kn_builder *builder
+
+    cdef int export(self, ArrowArray *out) except -1
 
 
 cdef class ProgramData:

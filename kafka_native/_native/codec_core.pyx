@@ -3,7 +3,8 @@
 
 `kafka_native.codecs` compiles schemas to programs, csrc/codecs runs them.
 
-Thread: any. A program never changes. Records are decoded without the interpreter lock.
+Thread: any. A program never changes, nor does a column once it is made. Records are decoded without
+the interpreter lock.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_GET_SIZE
@@ -514,6 +515,15 @@ cdef class BuiltColumn:
             with nogil:
                 kn_builder_unref(self.builder)
 
+    cdef int export(self, ArrowArray *out) except -1:
+        # Fills *out with the column's array. The first export frees the builder's scratch memory.
+        cdef int status
+        with cython.critical_section(self):
+            status = kn_builder_export(self.builder, out)
+        if status != KN_OK:
+            raise MemoryError
+        return 0
+
     def __len__(self):
         return self.builder.columns[0].length
 
@@ -533,9 +543,13 @@ cdef class BuiltColumn:
         """
         schema = layout_capsule(self.builder.layout)
         cdef ArrowArray *array = <ArrowArray *>calloc(1, sizeof(ArrowArray))
-        if array == NULL or kn_builder_export(self.builder, array) != KN_OK:
-            free(array)
+        if array == NULL:
             raise MemoryError
+        try:
+            self.export(array)
+        except MemoryError:
+            free(array)
+            raise
         return schema, array_capsule(array)
 
 

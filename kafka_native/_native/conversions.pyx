@@ -1,7 +1,7 @@
 # cython: freethreading_compatible=False
 """The conversion of a deserializer's last message. The next message usually has the same one.
 
-Thread: any, with the interpreter lock. A conversion never changes.
+Thread: any. A conversion never changes.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -17,8 +17,9 @@ with the GIL, whatever the size of the message. Checking (``_skip_...``) and dec
 (``_read_...``) accept the same bytes. When the check fails, the decoder reads the bytes again to
 raise the reason.
 
-Threads: any. The functions hold the GIL except during the check, when no other code moves the
-reader. Memory: a decoded ``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame
+Threads: any. Each call has its own reader. The check runs without the GIL. A ``LazyArray`` never
+changes, and any threads may read it at once. Its iterators are locked, if Python has no interpreter
+lock. Memory: a decoded ``records`` field (a memoryview) and a ``LazyArray`` keep the whole frame
 alive.
 """
 
@@ -241,18 +242,25 @@ cdef class _Frame:
     cdef const uint8_t* end
     cdef Py_buffer buffer
     cdef bint held
-    cdef object view
 
     def __cinit__(self, object data):
         PyObject_GetBuffer(data, &self.buffer, PyBUF_SIMPLE)
         self.held = True
         self.start = <const uint8_t*> self.buffer.buf
         self.end = self.start + self.buffer.len
-        self.view = None
 
     def __dealloc__(self):
         if self.held:
             PyBuffer_Release(&self.buffer)
+
+
+cdef object _view_of(_Frame frame):
+    """Return a view of a frame's bytes.
+
+    Each field has its own: CPython counts the slices of a view without a lock.
+    """
+    view = PyMemoryView_FromObject(<object> frame.buffer.obj)
+    return view if view.format == "B" and view.ndim == 1 else view.cast("B")
 
 
 @cython.final
@@ -374,10 +382,11 @@ cdef class _LazyIterator:
         return self.left
 
     def __next__(self):
-        if self.left == 0:
-            raise StopIteration
-        self.left -= 1
-        return self.array._read(&self.p)
+        with cython.critical_section(self):
+            if self.left == 0:
+                raise StopIteration
+            self.left -= 1
+            return self.array._read(&self.p)
 
 
 cdef LazyArray _lazy_array(_Reader r, Op* op, Py_ssize_t count):
@@ -549,12 +558,8 @@ cdef object _read_blob(_Reader r, int kind, bint compact, bint nullable):
             raise ProtocolError(f"string is not UTF-8: {error.reason} at byte {error.start}") from None
     if kind == BYTES:
         return PyBytes_FromStringAndSize(text, length)
-    if r.frame.view is None:
-        r.frame.view = PyMemoryView_FromObject(<object> r.frame.buffer.obj)
-        if r.frame.view.format != "B" or r.frame.view.ndim != 1:
-            r.frame.view = r.frame.view.cast("B")
     at = <const uint8_t*> text - r.frame.start
-    return r.frame.view[at:at + length]
+    return _view_of(r.frame)[at:at + length]
 
 
 cdef inline object _read_item(_Reader r, Op* op):

@@ -1,8 +1,9 @@
 # cython: freethreading_compatible=False
 """Rows of Arrow columns as records of bytes, by programs that `kafka_native.codecs` compiles.
 
-Thread: one at a time for each ColumnInput. A program never changes. csrc/codecs encodes without the
-interpreter lock.
+Thread: one at a time for each ColumnInput and each stream. A second thread gets an error, or rows
+that the first one doesn't get. A program never changes. csrc/codecs encodes without the interpreter
+lock.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -157,6 +158,7 @@ cdef class ColumnInput:
     cdef readonly tuple description  # of the type, as read_arrow_schema() returns it
     cdef readonly int64_t before  # rows of the earlier arrays
     cdef bint is_stream
+    cdef bint is_reading  # a thread waits for the stream
 
     def __cinit__(self, data):
         memset(&self.schema, 0, sizeof(self.schema))
@@ -174,24 +176,31 @@ cdef class ColumnInput:
     @property
     def rows(self):
         """The rows of the current array."""
-        return self.held.array.length
+        return self.current().array.length
 
     def next(self):
         """Go to the next array. Return whether there is one. Raises OSError if the stream fails."""
         cdef _Held held = _Held()
-        if not self.is_stream:
-            self.before += 1
-            return self.before == 0
-        self.before = 0 if self.before < 0 else self.before + self.held.array.length
-        self.held = _Held()
-        if not next_of(&self.stream, &held.array):
-            return False
-        self.held = held
-        return True
+        with cython.critical_section(self):
+            if not self.is_stream:
+                self.before += 1
+                return self.before == 0
+            self.before = 0 if self.before < 0 else self.before + self.held.array.length
+            if self.is_reading:
+                raise RuntimeError("two threads read the same Arrow data")
+            self.held = _Held()
+            self.is_reading = True
+            try:
+                if not next_of(&self.stream, &held.array):
+                    return False
+            finally:
+                self.is_reading = False
+            self.held = held
+            return True
 
-    cdef int check(self) except -1:
-        # Checks the parts of the current array that are used without a binding.
-        cdef ArrowArray *array = &self.held.array
+    cdef int check(self, _Held held) except -1:
+        # Checks the parts of an array that are used without a binding.
+        cdef ArrowArray *array = &held.array
         cdef ArrowArray *child
         cdef int64_t i
         if array.release == NULL or array.length < 0 or array.length > OFFSETS_MAX or array.offset < 0 or array.offset > OFFSETS_MAX:
@@ -212,27 +221,28 @@ cdef class ColumnInput:
         ``columns``: None for the array itself, the index of one column, or a tuple of the indices of
         those that make a struct. Raises ValueError if the array is malformed.
         """
-        cdef _Bound bound = _Bound(program, self)
-        cdef ArrowArray whole = self.held.array
+        cdef _Held held = self.current()
+        cdef _Bound bound = _Bound(program, held)
+        cdef ArrowArray whole = held.array
         cdef kn_arrow_problem problem
         cdef ArrowArray **children = NULL
         cdef int64_t skip = 0
-        cdef int64_t length = self.held.array.length
+        cdef int64_t length = held.array.length
         cdef int status
         cdef Py_ssize_t i
-        self.check()
+        self.check(held)
         try:
             if isinstance(columns, tuple):
                 children = <ArrowArray **>calloc(<size_t>(len(<tuple>columns) or 1), sizeof(ArrowArray *))
                 if children == NULL:
                     raise MemoryError
                 for i in range(len(<tuple>columns)):
-                    children[i] = self.held.array.children[self._index((<tuple>columns)[i])]
+                    children[i] = held.array.children[_index_in(held, (<tuple>columns)[i])]
                 whole.children = children
                 whole.n_children = len(<tuple>columns)
             elif columns is not None:
-                whole = self.held.array.children[self._index(columns)][0]
-                skip = self.held.array.offset
+                whole = held.array.children[_index_in(held, columns)][0]
+                skip = held.array.offset
             with nogil:
                 status = kn_nested_bind(&bound.nested, &whole, skip, length, &problem)
         finally:
@@ -242,11 +252,16 @@ cdef class ColumnInput:
             raise ValueError(f"the Arrow data{where}: {problem.text.decode()}")
         return bound
 
-    cdef int64_t _index(self, column) except -1:
-        cdef int64_t index = column
-        if not 0 <= index < self.held.array.n_children:
-            raise IndexError(f"there is no column {index}")
-        return index
+    cdef _Held current(self):
+        with cython.critical_section(self):
+            return self.held
+
+
+cdef int64_t _index_in(_Held held, column) except -1:
+    cdef int64_t index = column
+    if not 0 <= index < held.array.n_children:
+        raise IndexError(f"there is no column {index}")
+    return index
 
 
 @cython.final
@@ -256,9 +271,9 @@ cdef class _Bound:
     cdef EncodeProgram program
     cdef _Held held
 
-    def __cinit__(self, EncodeProgram program not None, ColumnInput input not None):
+    def __cinit__(self, EncodeProgram program not None, _Held held not None):
         self.program = program
-        self.held = input.held
+        self.held = held
         self.nested.type = program.type
         self.nested.columns = <kn_nested_column *>calloc(<size_t>program.type.node_count, sizeof(kn_nested_column))
         if self.nested.columns == NULL:
@@ -334,7 +349,8 @@ def empty_records():
 cdef class ArrayStream:
     """A stream of arrays for other libraries: the base of the streams of this module.
 
-    Its callbacks take the interpreter lock. They are called once for each array.
+    Its callbacks take the interpreter lock, and the stream's own lock. They are called once for each
+    array.
     """
     cdef readonly object error  # the exception that ended the stream, or None
     cdef bytes text
@@ -359,8 +375,10 @@ cdef class ArrayStream:
         return stream_capsule(stream)
 
     cdef int failed(self, error) except -1:
-        self.error = error
-        self.text = str(error).encode("utf-8", "replace")
+        text = str(error).encode("utf-8", "replace")
+        with cython.critical_section(self):
+            self.error = error
+            self.text = text
         return EINVAL
 
 
@@ -368,7 +386,8 @@ cdef int _stream_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept wit
     cdef ArrayStream self = <ArrayStream>stream.private_data
     memset(out, 0, sizeof(out[0]))
     try:
-        self.export_schema(out)
+        with cython.critical_section(self):
+            self.export_schema(out)
         return 0
     except BaseException as error:
         return self.failed(error)
@@ -378,7 +397,8 @@ cdef int _stream_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with g
     cdef ArrayStream self = <ArrayStream>stream.private_data
     memset(out, 0, sizeof(out[0]))
     try:
-        self.export_next(out)
+        with cython.critical_section(self):
+            self.export_next(out)
         return 0
     except BaseException as error:
         return self.failed(error)
@@ -414,8 +434,7 @@ cdef class RecordsStream(ArrayStream):
         if self.at < len(self.records):
             records = self.records[self.at]
             self.at += 1
-            if kn_builder_export(records.builder, out) != KN_OK:
-                raise MemoryError
+            records.export(out)
         return 0
 
 
@@ -491,8 +510,7 @@ cdef class _Rows:
         for i in range(self.count):
             part = self.children[i] = &self.parts[i]
             if i >= kept:
-                if kn_builder_export((<Records?>encoded[i - kept]).builder, part) != KN_OK:
-                    raise MemoryError
+                (<Records?>encoded[i - kept]).export(part)
                 continue
             part[0] = whole.children[i][0]
             # A column that is too short gets a length below zero, which every reader refuses.
@@ -545,12 +563,14 @@ cdef class RowsStream(ArrayStream):
 
     cdef int export_next(self, ArrowArray *out) except -1:
         cdef _Rows rows
+        cdef _Held held
         piece = next(self.pieces, None)
         if piece is None:
             return 0
         first, encoded = piece
-        self.input.check()
-        rows = _Rows(self.input.held, first, self.kept, encoded)
+        held = self.input.current()
+        self.input.check(held)
+        rows = _Rows(held, first, self.kept, encoded)
         out.length = len(encoded[0])
         out.n_buffers = 1
         out.buffers = &rows.no_validity

@@ -1,7 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Struct classes of the protocol package in the codec's view: slot offsets and defaults.
 
-Threads: every function holds the GIL. Memory: a layout keeps its class and the defaults of its
+Threads: any. A layout never changes. The slots of an instance may change in another thread: they
+are read and replaced under the instance's lock, if Python has no interpreter lock. Memory: a layout keeps its class and the defaults of its
 table alive. An instance owns the contents of its slots, like any Python object with ``__slots__``.
 """
 
@@ -29,6 +30,9 @@ cdef extern from *:
 
 cdef extern from "Python.h":
     object PyType_GenericAlloc(PyTypeObject* type, Py_ssize_t items)
+
+
+cdef object ABSENT = object()
 
 
 class ProtocolError(ValueError):
@@ -112,7 +116,6 @@ cdef object kn_blank(Layout layout):
 
 cdef bint kn_is_default(Slot* slot, object value) except -1:
     cdef Py_ssize_t i
-    cdef PyObject* held
     cdef Layout layout
     if slot.default_kind == DEFAULT_VALUE:
         return <PyObject*> value == slot.default or value == <object> slot.default
@@ -122,8 +125,8 @@ cdef bint kn_is_default(Slot* slot, object value) except -1:
     if not PyObject_TypeCheck(value, layout.type):
         return False
     for i in range(layout.count):
-        held = KN_SLOT(<PyObject*> value, layout.slots[i].offset)
-        if held == NULL or not kn_is_default(&layout.slots[i], <object> held):
+        held = kn_slot_or(value, layout.slots[i].offset, ABSENT)
+        if held is ABSENT or not kn_is_default(&layout.slots[i], held):
             return False
     return True
 
@@ -159,10 +162,10 @@ cdef class StructBase:
             slot = &layout.slots[i]
             value = NULL if left == 0 else PyDict_GetItem(values, <object> slot.name)
             if value == NULL:
-                kn_put(<PyObject*> self, slot.offset, kn_default_of(slot))
+                kn_replace(self, slot.offset, kn_default_of(slot))
             else:
                 left -= 1
-                kn_put(<PyObject*> self, slot.offset, <object> value)
+                kn_replace(self, slot.offset, <object> value)
         if left:
             unknown = ", ".join(sorted(set(values) - set(layout.names)))
             raise TypeError(f"{type(self).__qualname__} has no field {unknown}")
@@ -170,17 +173,15 @@ cdef class StructBase:
     def __eq__(self, other):
         cdef Layout layout
         cdef Py_ssize_t i
-        cdef PyObject* mine
-        cdef PyObject* its
         if type(self) is not type(other):
             return NotImplemented
         layout = _layout_of(self)
         for i in range(layout.count):
-            mine = KN_SLOT(<PyObject*> self, layout.slots[i].offset)
-            its = KN_SLOT(<PyObject*> other, layout.slots[i].offset)
-            if mine == its:
+            mine = kn_slot_or(self, layout.slots[i].offset, ABSENT)
+            its = kn_slot_or(other, layout.slots[i].offset, ABSENT)
+            if mine is its:
                 continue
-            if mine == NULL or its == NULL or <object> mine != <object> its:
+            if mine is ABSENT or its is ABSENT or mine != its:
                 return False
         return True
 
@@ -189,10 +190,9 @@ cdef class StructBase:
     def __repr__(self):
         cdef Layout layout = _layout_of(self)
         cdef Py_ssize_t i
-        cdef PyObject* value
         parts = []
         for i in range(layout.count):
-            value = KN_SLOT(<PyObject*> self, layout.slots[i].offset)
-            if value != NULL and not kn_is_default(&layout.slots[i], <object> value):
-                parts.append(f"{<object> layout.slots[i].name}={kn_show(<object> value)}")
+            value = kn_slot_or(self, layout.slots[i].offset, ABSENT)
+            if value is not ABSENT and not kn_is_default(&layout.slots[i], value):
+                parts.append(f"{<object> layout.slots[i].name}={kn_show(value)}")
         return f"{type(self).__qualname__}({', '.join(parts)})"

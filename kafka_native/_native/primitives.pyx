@@ -3,6 +3,7 @@
 
 Also the helpers for Python types that the bindings share.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize
@@ -75,7 +76,8 @@ def wipe(data not None):
     Nothing happens to bytes of one character: all code shares them.
     """
     if isinstance(data, bytearray):
-        kn_wipe(PyByteArray_AS_STRING(data), <size_t>len(data))
+        with cython.critical_section(data):  # another thread could resize it
+            kn_wipe(PyByteArray_AS_STRING(data), <size_t>len(data))
     elif PyBytes_CheckExact(data):
         if len(data) > 1:
             kn_wipe(PyBytes_AS_STRING(data), <size_t>len(data))

@@ -5,7 +5,7 @@
 reads plain messages only, which are nearly all. It leaves the rest to google.protobuf, also each
 malformed message, so nothing here reports problems.
 
-Thread: any, with the interpreter lock. A program never changes.
+Thread: any. A program never changes.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE

@@ -11,8 +11,8 @@ class RecordError(Exception):
     def __init__(self, status: int, text: str) -> None: ...
 
 class Record:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         offset: int = 0,
         timestamp: int = -1,
         key: bytes | None = None,
@@ -20,7 +20,7 @@ class Record:
         headers: Iterable[tuple[str, bytes | None]] | None = None,
         attributes: int = 0,
         timestamp_type: int = 0,
-    ) -> None: ...
+    ) -> Record: ...
     @property
     def offset(self) -> int: ...
     @property

@@ -8,6 +8,7 @@ paths.
 """
 import os
 
+cimport cython
 from cpython.buffer cimport PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_SetObject, PyErr_WriteUnraisable
@@ -232,11 +233,21 @@ codecs_fill(&usual)
 
 
 cdef const kn_codec_table *chosen(bint python_codecs) except NULL:
-    global has_fallback
-    if python_codecs and not has_fallback:  # only on request: it imports every codec's package
-        fill_without(&fallback, CODEC_NAMES)
-        has_fallback = True
-    return &fallback if python_codecs else &usual
+    # The fallback is made on request, because it imports every codec's package. Meanwhile other
+    # threads may run: each makes its own, and the first one stays.
+    global fallback, has_fallback
+    cdef kn_codec_table made
+    if not python_codecs:
+        return &usual
+    with cython.critical_section(library_texts):
+        if has_fallback:
+            return &fallback
+    fill_without(&made, CODEC_NAMES)
+    with cython.critical_section(library_texts):
+        if not has_fallback:
+            fallback = made
+            has_fallback = True
+    return &fallback
 
 
 def features():
@@ -346,8 +357,8 @@ cdef class Record:
     cdef readonly int attributes
     cdef readonly int timestamp_type
 
-    def __init__(self, int64_t offset=0, int64_t timestamp=-1, key=None, value=None, headers=None, int attributes=0,
-                 int timestamp_type=0):
+    def __cinit__(self, int64_t offset=0, int64_t timestamp=-1, key=None, value=None, headers=None, int attributes=0,
+                  int timestamp_type=0):
         self.offset = offset
         self.timestamp = timestamp
         self.key = key
@@ -598,12 +609,13 @@ cdef int append(kn_batch_writer *writer, kn_buffer **buffer, int64_t timestamp, 
     cdef int32_t value_bytes = -1
     cdef const uint8_t *key_data = bytes_of(key, &key_bytes)
     cdef const uint8_t *value_data = bytes_of(value, &value_bytes)
-    cdef bytes wire = encoded_headers(headers) if headers else b""
+    cdef tuple pairs = tuple(headers) if headers else ()  # another thread may change the list
+    cdef bytes wire = encoded_headers(pairs)
     cdef size_t wire_bytes = <size_t>PyBytes_GET_SIZE(wire)
     cdef int status = kn_buffer_reserve(buffer, kn_record_bound_bytes(key_bytes, value_bytes, wire_bytes))
     if status == KN_OK:
         status = kn_batch_writer_append(writer, buffer[0], timestamp, key_data, key_bytes, value_data, value_bytes,
-                                        <const uint8_t *>PyBytes_AS_STRING(wire), wire_bytes, <int32_t>len(headers) if headers else 0)
+                                        <const uint8_t *>PyBytes_AS_STRING(wire), wire_bytes, <int32_t>len(pairs))
     if status != KN_OK:
         raise record_error(status, "record")
     return 0
@@ -615,7 +627,7 @@ cdef int append_all(kn_batch_writer *writer, kn_buffer **buffer, object records)
             append(writer, buffer, (<Record>record).timestamp, (<Record>record).key, (<Record>record).value, (<Record>record).headers)
         else:
             timestamp, key, value, *rest = record
-            append(writer, buffer, timestamp, key, value, list(rest[0]) if rest and rest[0] else None)
+            append(writer, buffer, timestamp, key, value, rest[0] if rest else None)
     return 0
 
 

@@ -7,7 +7,8 @@ for all versions. A ``Plan`` is for one version: a flat table of operations. The
 decoder run it without a call into Python for each field. Fields are slots, so both access them by
 offset.
 
-Threads: every function holds the GIL. Memory: ``_kept`` of a plan or a layout keeps the objects
+Threads: any. A plan never changes. Other threads may change a message while it is encoded: each
+field and element is read once, as a new reference. Memory: ``_kept`` of a plan or a layout keeps the objects
 alive to which its tables point.
 """
 
@@ -20,11 +21,11 @@ from cpython.float cimport PyFloat_AsDouble
 from cpython.long cimport PyLong_Check
 from cpython.mem cimport PyMem_Calloc, PyMem_Free
 from cpython.object cimport PyObject, PyObject_TypeCheck
-from cpython.ref cimport Py_XDECREF
+from cpython.ref cimport Py_DECREF, Py_XDECREF
 from libc.stdint cimport INT64_MIN, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from kafka_native._native.layout cimport KN_SLOT, Layout, kn_is_default, kn_show
+from kafka_native._native.layout cimport ABSENT, Layout, kn_is_default, kn_show, kn_slot_or
 
 from collections.abc import Sequence
 
@@ -37,8 +38,28 @@ cdef extern from "Python.h":
     int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size) except -1
     PyObject* PyBytes_FromStringAndSize_ptr "PyBytes_FromStringAndSize"(const char* text, Py_ssize_t size) except NULL
     char* PyBytes_AS_STRING_ptr "PyBytes_AS_STRING"(PyObject* value)
-    PyObject** PySequence_Fast_ITEMS(object value)
     Py_ssize_t PySequence_Fast_GET_SIZE(object value)
+
+cdef extern from *:
+    """
+    /* A new reference to an item of a list or tuple. NULL, without an exception: it has become
+       shorter. */
+    static inline PyObject *kn_item(PyObject *items, Py_ssize_t i)
+    {
+    #ifdef Py_GIL_DISABLED
+        if (PyList_Check(items)) {
+            PyObject *item = PyList_GetItemRef(items, i);
+            if (item == NULL)
+                PyErr_Clear();
+            return item;
+        }
+    #endif
+        if (i >= PySequence_Fast_GET_SIZE(items))
+            return NULL;
+        return Py_NewRef(PySequence_Fast_GET_ITEM(items, i));
+    }
+    """
+    PyObject* kn_item(object items, Py_ssize_t i)
 
 
 KINDS = ("bool", "int8", "int16", "int32", "int64", "uint16", "uint32", "float64", "uuid", "string", "bytes",
@@ -279,6 +300,7 @@ cdef int _write_blob(_Writer w, int kind, bint compact, object value) except -1:
 cdef int _write_array(_Writer w, Op* op, object value) except -1:
     cdef Py_ssize_t i = 0
     cdef Py_ssize_t count
+    cdef PyObject* held
     if not isinstance(value, (list, tuple)):
         if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray, memoryview)):
             raise ProtocolError(f"expected a list, got {type(value).__name__}")
@@ -287,9 +309,11 @@ cdef int _write_array(_Writer w, Op* op, object value) except -1:
     _write_length(w, count, op.compact, False, "array")
     try:
         for i in range(count):
-            if i >= PySequence_Fast_GET_SIZE(value):
+            held = kn_item(value, i)
+            if held == NULL:
                 raise ProtocolError("list changed while it was encoded")
-            item = <object> PySequence_Fast_ITEMS(value)[i]
+            item = <object> held
+            Py_DECREF(item)
             if op.item == STRUCT:
                 _encode_struct(w, <Plan> op.sub, item)
             elif op.item <= UUID:
@@ -330,10 +354,10 @@ cdef int _write_value(_Writer w, Op* op, object value) except -1:
 
 
 cdef object _field(Op* op, object obj):
-    cdef PyObject* value = KN_SLOT(<PyObject*> obj, op.offset)
-    if value == NULL:
+    value = kn_slot_or(obj, op.offset, ABSENT)
+    if value is ABSENT:
         raise ProtocolError("the field was deleted")
-    return <object> value
+    return value
 
 
 cdef int _write_tags(_Writer w, Plan plan, object obj, Py_ssize_t* at) except -1:
