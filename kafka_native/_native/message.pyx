@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Message: one record, consumed or reported as delivered.
 
 A Message uses the bytes of the chunk in which it arrived, until it is copied out (see the end of
@@ -6,6 +6,11 @@ this file). It makes Python objects only for the fields that you read. A Message
 Batch has the data that is the same for a whole batch. Fields that you read less often than the
 value are parsed again from the record. Consumption makes a Message for every record. So Messages
 take no part in garbage collection, and are made and freed by hand (see there too).
+
+Thread: any. A Python without an interpreter lock locks a Message while one of its methods runs, and
+a client's Pins while a chunk is pinned or unpinned. There Python allocates Messages, and a Message
+isn't copied out later, but when it is made (see the end of this file). A Batch doesn't change once
+it has a Message.
 
 A client makes Messages of one type: `Message`, or `ConfluentMessage` under the name confluent_kafka.
 """
@@ -60,10 +65,21 @@ cdef extern from "Python.h":
     void Py_SET_REFCNT(void *, Py_ssize_t)
     void Py_SET_TYPE(void *, PyTypeObject *)
     PyTypeObject *Py_TYPE(PyObject *)
+    PyObject *PyType_GenericAlloc(PyTypeObject *, Py_ssize_t)  # NULL with an exception set
     int PyType_HasFeature(PyTypeObject *, unsigned long)
     unsigned long Py_TPFLAGS_HEAPTYPE
     void Py_SET_SIZE(void *, Py_ssize_t)
     int PyList_Append(PyObject *, PyObject *) noexcept  # -1 with an exception set
+
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    enum { FREE_THREADED = 1 };
+    #else
+    enum { FREE_THREADED = 0 };
+    #endif
+    """
+    bint FREE_THREADED
 
 # The partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
@@ -125,9 +141,12 @@ cdef class Batch:
         # Takes the caller's reference to the chunk, if any. The caller must hold another one
         # meanwhile. No Python code runs.
         cdef Batch self = Batch.__new__(Batch)
-        if chunk != NULL:
+        if chunk != NULL and FREE_THREADED and _are_full(pins):
+            self.pins = pins  # without a chunk: its Messages are copied out when they are made
+            kn_chunk_unref(chunk)
+        elif chunk != NULL:
             _pin(self, chunk, pins)
-            if pins.size_bytes > pins.limit_bytes:
+            if not FREE_THREADED and pins.size_bytes > pins.limit_bytes:
                 _release_chunks(pins)
         self.kind = <PyTypeObject *>Message if pins is None else pins.kind
         self.topic = topic
@@ -145,6 +164,8 @@ cdef class Batch:
         cdef Batch other = Batch.of(NULL, self.topic, self.partition, None)
         if self.chunk != NULL:
             _pin(other, kn_chunk_ref(self.chunk), self.pins)
+        elif FREE_THREADED:
+            other.pins = self.pins
         other.kind = self.kind
         other.error = self.error
         other.base_offset = self.base_offset
@@ -200,6 +221,54 @@ cdef class Overrides:
     """See message.pxd."""
 
 
+@cython.critical_section
+cdef object _locked(Message self, object (*read)(Message)):
+    # With an interpreter lock even an empty critical section would cost a call 6%.
+    return read(self)
+
+
+cdef inline object _topic_of(Message self):
+    return self._batch.topic
+
+
+cdef inline object _partition_of(Message self):
+    return None if self._batch.partition == NO_PARTITION else self._batch.partition
+
+
+cdef inline object _offset_of(Message self):
+    return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
+
+
+cdef inline object _key_of(Message self):
+    cdef kn_record record
+    if self._overrides != NULL and (<Overrides>self._overrides).has_key:
+        return (<Overrides>self._overrides).key
+    if self._record == NULL:
+        return None
+    kn_record_reread(self._record, &record)
+    return _bytes_of(record.key, record.key_bytes)
+
+
+cdef inline object _value_of(Message self):
+    if self._overrides != NULL and (<Overrides>self._overrides).has_value:
+        return (<Overrides>self._overrides).value
+    return _bytes_of(self._value_data, self._value_bytes)
+
+
+cdef inline object _own_headers_of(Message self):
+    cdef kn_record record
+    if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
+        return (<Overrides>self._overrides).headers
+    if self._record == NULL or self._batch.hides_headers:
+        return None
+    kn_record_reread(self._record, &record)
+    return _headers_kept(self._batch.chunk, &record) if record.header_count else None
+
+
+cdef inline object _timestamp_of(Message self):
+    return (self._batch.timestamp_type, self._timestamp_ms)
+
+
 @cython.no_gc
 @cython.always_allow_keywords(False)  # methods without arguments are called faster
 cdef class Message:
@@ -250,48 +319,41 @@ cdef class Message:
             if not isinstance(timestamp, (tuple, list)) or len(timestamp) != 2:
                 raise TypeError("timestamp must be a tuple of (int, int)")
             batch.timestamp_type, timestamp_ms = index(timestamp[0]), index(timestamp[1])
-        self._timestamp_ms = timestamp_ms
-        self._offset_delta = 0
-        # First: the release of an old value may run code that uses this Message.
-        self._record = self._value_data = NULL
-        self._batch = batch
-        overrides = _overrides_of(self)
-        overrides.key, overrides.value, overrides.headers, overrides.error = key, value, headers, error
-        overrides.has_key = overrides.has_value = overrides.has_headers = overrides.has_error = True
+        with cython.critical_section(self):
+            self._timestamp_ms = timestamp_ms
+            self._offset_delta = 0
+            # First: the release of an old value may run code that uses this Message.
+            self._record = self._value_data = NULL
+            self._batch = batch
+            overrides = _overrides_of(self)
+            overrides.key, overrides.value, overrides.headers, overrides.error = key, value, headers, error
+            overrides.has_key = overrides.has_value = overrides.has_headers = overrides.has_error = True
 
     def topic(self):
         """Return the topic's name, or None."""
-        return self._batch.topic
+        return _locked(self, _topic_of) if FREE_THREADED else _topic_of(self)
 
     def partition(self):
         """Return the partition's number.
 
         It is None for a message that failed before it got a partition.
         """
-        return None if self._batch.partition == NO_PARTITION else self._batch.partition
+        return _locked(self, _partition_of) if FREE_THREADED else _partition_of(self)
 
     def offset(self):
         """Return the record's offset in its partition.
 
         It is None for a failed or unacknowledged delivery.
         """
-        return None if self._batch.base_offset == NO_OFFSET else self._batch.base_offset + self._offset_delta
+        return _locked(self, _offset_of) if FREE_THREADED else _offset_of(self)
 
     def key(self):
         """Return the key as bytes, or None if the record has none. `set_key()` replaces it."""
-        cdef kn_record record
-        if self._overrides != NULL and (<Overrides>self._overrides).has_key:
-            return (<Overrides>self._overrides).key
-        if self._record == NULL:
-            return None
-        kn_record_reread(self._record, &record)
-        return _bytes_of(record.key, record.key_bytes)
+        return _locked(self, _key_of) if FREE_THREADED else _key_of(self)
 
     def value(self):
         """Return the value as bytes, or None for a null value. `set_value()` replaces it."""
-        if self._overrides != NULL and (<Overrides>self._overrides).has_value:
-            return (<Overrides>self._overrides).value
-        return _bytes_of(self._value_data, self._value_bytes)
+        return _locked(self, _value_of) if FREE_THREADED else _value_of(self)
 
     def is_tombstone(self):
         """Return True if the record's value is null: in a compacted topic it deletes its key.
@@ -314,25 +376,20 @@ cdef class Message:
         The list keeps the order and duplicates. A byte of a name that isn't UTF-8 becomes a
         surrogate (``surrogateescape``). `Producer.produce()` turns it into that byte again.
         """
-        cdef kn_record record
-        if self._overrides != NULL and (<Overrides>self._overrides).has_headers:
-            return (<Overrides>self._overrides).headers
-        if self._record == NULL or self._batch.hides_headers:
-            return None
-        kn_record_reread(self._record, &record)
-        return _headers_kept(self._batch.chunk, &record) if record.header_count else None
+        return _locked(self, _own_headers_of) if FREE_THREADED else _own_headers_of(self)
 
     def timestamp(self):
         """Return the timestamp type and the milliseconds since 1970.
 
         The type is TIMESTAMP_NOT_AVAILABLE, TIMESTAMP_CREATE_TIME or TIMESTAMP_LOG_APPEND_TIME.
         """
-        return (self._batch.timestamp_type, self._timestamp_ms)
+        return _locked(self, _timestamp_of) if FREE_THREADED else _timestamp_of(self)
 
     def error(self):
         """Return the KafkaError that this Message reports, or None for a record."""
         return error_of_message(self)
 
+    @cython.critical_section
     def latency(self):
         """Return the seconds from `produce()` to the outcome, or None for consumed records.
 
@@ -349,6 +406,7 @@ cdef class Message:
         # the clock may have been set meanwhile
         return batch.latency_s - min(max(later_s, 0.0), <double>batch.latency_s)
 
+    @cython.critical_section
     def status(self):
         """Return the `MessageStatus` of a produced message: whether it is in the log.
 
@@ -356,10 +414,12 @@ cdef class Message:
         """
         return None if self._batch.status == NO_STATUS else MessageStatus(self._batch.status)
 
+    @cython.critical_section
     def leader_epoch(self):
         """Return the leader epoch of the record (KIP-320), or None if it is unknown."""
         return None if self._batch.leader_epoch == NO_EPOCH else self._batch.leader_epoch
 
+    @cython.critical_section
     def delivery_count(self):
         """Return how often a share group has delivered this record, including this time (KIP-932).
 
@@ -367,30 +427,35 @@ cdef class Message:
         """
         return None if self._batch.delivery_count == NO_COUNT else self._batch.delivery_count
 
+    @cython.critical_section
     def set_topic(self, topic, /):
         """Replace the return value of `topic()`."""
         batch = self._batch.copy()  # the other messages of the batch keep their topic
         batch.topic = topic
         self._batch = batch
 
+    @cython.critical_section
     def set_key(self, key, /):
         """Replace the return value of `key()`. For deserializers."""
         overrides = _overrides_of(self)
         overrides.key = key
         overrides.has_key = True
 
+    @cython.critical_section
     def set_value(self, value, /):
         """Replace the return value of `value()`. For deserializers."""
         overrides = _overrides_of(self)
         overrides.value = value
         overrides.has_value = True
 
+    @cython.critical_section
     def set_headers(self, headers, /):
         """Replace the return value of `headers()`."""
         overrides = _overrides_of(self)
         overrides.headers = headers
         overrides.has_headers = True
 
+    @cython.critical_section
     def set_error(self, error, /):
         """Replace the return value of `error()`."""
         overrides = _overrides_of(self)
@@ -399,11 +464,11 @@ cdef class Message:
 
     def __len__(self):
         """Return the value's length, or 0 for a null value."""
-        cdef Overrides overrides
-        if self._overrides != NULL and (<Overrides>self._overrides).has_value:
-            overrides = <Overrides>self._overrides
-            return 0 if overrides.value is None else _length_of(overrides.value)
-        return 0 if self._value_data == NULL else self._value_bytes
+        with cython.critical_section(self):
+            if self._overrides == NULL or not (<Overrides>self._overrides).has_value:
+                return 0 if self._value_data == NULL else self._value_bytes
+            value = (<Overrides>self._overrides).value
+        return 0 if value is None else _length_of(value)
 
     def __bool__(self):
         return True
@@ -558,6 +623,8 @@ cdef Message legacy_message_of(Batch batch, const kn_record *record):
     self._value_bytes = record.value_bytes
     # none: as in confluent_kafka
     self._timestamp_ms = record.timestamp_ms if record.timestamp_type >= 0 else 0
+    if FREE_THREADED and _must_copy(batch):
+        _copy_out(self)
     overrides.key = _bytes_of(record.key, record.key_bytes)
     overrides.has_key = overrides.has_headers = True
     return self
@@ -572,6 +639,7 @@ cdef Overrides _overrides_of(Message self):
     return <Overrides>self._overrides
 
 
+@cython.critical_section
 cdef object error_of_message(Message self):
     if self._overrides != NULL and (<Overrides>self._overrides).has_error:
         return (<Overrides>self._overrides).error
@@ -593,7 +661,7 @@ cdef Message _blank(PyTypeObject *kind):
 
 cdef tuple _identity_of(Message self):
     return (
-        self.topic(), self.value(), self.key(), self.headers(), self.error(), self.partition(), self.offset(), self.leader_epoch(), self._timestamp_ms
+        self.topic(), self.value(), self.key(), self.headers(), self.error(), self.partition(), self.offset(), self.leader_epoch(), self.timestamp()[1]
     )
 
 
@@ -609,7 +677,12 @@ def live_chunks():
 
 
 def live_messages():
-    """Return the number of Messages in this process, for leak checks."""
+    """Return the number of Messages in this process, for leak checks.
+
+    Raises NotImplementedError on a free-threaded Python, where nobody counts them.
+    """
+    if FREE_THREADED:
+        raise NotImplementedError("a free-threaded Python doesn't count Messages")
     return cells.taken - free_message_count
 
 
@@ -618,23 +691,21 @@ def live_messages():
 # It is handwritten because of the reference counts. Cython's code sets and clears fields to None:
 # four changes of one word for each Message, and each waits for the one before. The code here also
 # fills a list that has room.
+#
+# A free-threaded Python does without all that. Another thread may look at an item of a list that is
+# being freed, and only Python's own allocator keeps such memory readable. A list of free Messages
+# would need a lock, too.
 
 cdef extern from *:
     """
     #define SET_BATCH(message, batch) ((message)->_batch = (batch))
     #define SET_ALLOC(type, allocate) ((type)->tp_alloc = (allocate))
     #define BATCH_OF(message) ((PyObject *)(message)->_batch)
-    #ifdef Py_GIL_DISABLED
-    enum { LISTS_CAN_BE_GROWN = 0 }; /* the items of a list have a header there */
-    #else
-    enum { LISTS_CAN_BE_GROWN = 1 };
-    #endif
     """
     # overwrites the field without a release; takes the reference
     void SET_BATCH(Message message, Batch batch)
     void SET_ALLOC(PyTypeObject *kind, PyObject *(*allocate)(PyTypeObject *, Py_ssize_t) noexcept)
     PyObject *BATCH_OF(Message message)
-    bint LISTS_CAN_BE_GROWN
 
 cdef enum:
     # While consume() replaces a list of 10,000 by another, both are alive. The Messages of the
@@ -651,7 +722,7 @@ cdef bint reserve_message() noexcept:
     # Make sure that the next Message needs no memory. Call it before the record is taken, because a
     # MemoryError would lose the record.
     global free_message_count
-    if free_message_count == 0:
+    if not FREE_THREADED and free_message_count == 0:
         made = <PyObject *>kn_cells_take(&cells)
         if made == NULL:
             return False
@@ -664,7 +735,11 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
     # Hot: runs once for each record consumed or reported. Returns a new reference to a Message.
     global free_message_count
     cdef PyObject *made
-    if free_message_count > 0:
+    if FREE_THREADED:
+        made = PyType_GenericAlloc(batch.kind, 0)
+        if made == NULL:
+            return NULL
+    elif free_message_count > 0:
         free_message_count -= 1
         made = free_messages[free_message_count]
         Py_SET_REFCNT(made, 1)
@@ -673,7 +748,8 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
         if made == NULL:
             raise MemoryError
         PyObject_Init(made, <PyTypeObject *>Message)
-    Py_SET_TYPE(made, batch.kind)
+    if not FREE_THREADED:
+        Py_SET_TYPE(made, batch.kind)
     Py_INCREF(batch)
     SET_BATCH(<Message>made, batch)
     (<Message>made)._overrides = NULL
@@ -682,6 +758,8 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
     (<Message>made)._value_bytes = record.value_bytes
     (<Message>made)._timestamp_ms = record.timestamp_ms
     (<Message>made)._offset_delta = <int32_t>(record.offset - batch.base_offset)
+    if FREE_THREADED and _must_copy(batch):
+        _copy_new(made)
     return made
 
 
@@ -690,8 +768,8 @@ cdef void _deallocate(PyObject *self) noexcept:
     global free_message_count
     Py_XDECREF(<PyObject *>(<Message>self)._batch)
     Py_XDECREF((<Message>self)._overrides)
-    if PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE):
-        Py_TYPE(self).tp_free(self)  # a class written in Python, whose memory isn't a cell
+    if FREE_THREADED or PyType_HasFeature(Py_TYPE(self), Py_TPFLAGS_HEAPTYPE):
+        Py_TYPE(self).tp_free(self)  # a class written in Python, whose memory isn't a cell either
     elif free_message_count < FREE_MESSAGES_MAX:
         free_messages[free_message_count] = self
         free_message_count += 1
@@ -717,7 +795,7 @@ cdef int _reserve(list into, Py_ssize_t more, Py_ssize_t count_max) except -1:
     cdef PyListObject *to = <PyListObject *>into
     cdef Py_ssize_t wanted = PyList_GET_SIZE(into) + more
     cdef PyObject **items
-    if not LISTS_CAN_BE_GROWN or wanted <= to.allocated:
+    if FREE_THREADED or wanted <= to.allocated:  # there, the items of a list have a header
         return 0
     wanted = max(wanted, min(2 * to.allocated, count_max))
     items = <PyObject **>PyMem_Realloc(to.ob_item, wanted * sizeof(PyObject *))
@@ -732,7 +810,7 @@ cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
     # Takes the reference. It has no try, because that would cost messages_of() a frame slot for
     # each Message.
     cdef int status
-    if count < (<PyListObject *>into).allocated:
+    if not FREE_THREADED and count < (<PyListObject *>into).allocated:
         (<PyListObject *>into).ob_item[count] = item
         Py_SET_SIZE(<PyObject *>into, count + 1)
         return 0
@@ -743,14 +821,17 @@ cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
 
 kn_cells_init(&cells, (<PyTypeObject *>Message).tp_basicsize)
 for kind in (Message, ConfluentMessage):  # classes written in Python don't inherit tp_alloc
-    SET_ALLOC(<PyTypeObject *>kind, _allocate)
+    if not FREE_THREADED:
+        SET_ALLOC(<PyTypeObject *>kind, _allocate)
     (<PyTypeObject *>kind).tp_dealloc = <destructor>_deallocate
 (<PyTypeObject *>ConfluentMessage).tp_name = "confluent_kafka.cimpl.Message"
 
 
 # --- memory that kept Messages pin ---
 #
-# All of it runs under the interpreter lock, and no Python code runs in it.
+# No Python code runs in it. The interpreter lock protects it, and the lock of Pins where there is no
+# interpreter lock. There, other threads use the Messages meanwhile, so they can't be changed. So
+# once the limit is reached, a new Message is copied out before anyone else has it.
 
 cdef enum:
     COPY_BYTES = 192  # about the size of a copied-out Message without its record
@@ -759,35 +840,62 @@ cdef enum:
 
 cdef void _pin(Batch batch, kn_chunk *chunk, Pins pins) noexcept:
     # Takes the reference.
-    if chunk.message_refs == 0:
-        pins.size_bytes += chunk.buffer.capacity_bytes
-    chunk.message_refs += 1
     batch.chunk = chunk
     batch.pins = pins
-    batch.older = pins.batches
-    if pins.batches != NULL:
-        (<Batch>pins.batches).younger = <PyObject *>batch
-    pins.batches = <PyObject *>batch
+    with cython.critical_section(pins):
+        if chunk.message_refs == 0:
+            pins.size_bytes += chunk.buffer.capacity_bytes
+        chunk.message_refs += 1
+        if not FREE_THREADED:  # there, nobody walks through the batches
+            batch.older = pins.batches
+            if pins.batches != NULL:
+                (<Batch>pins.batches).younger = <PyObject *>batch
+            pins.batches = <PyObject *>batch
 
 
 cdef void _unpin(PyObject *batch) noexcept:
     cdef kn_chunk *chunk = (<Batch>batch).chunk
+    cdef Pins pins = (<Batch>batch).pins
+    (<Batch>batch).chunk = NULL
+    with cython.critical_section(pins):
+        if not FREE_THREADED:
+            _unlink(batch, pins)
+        chunk.message_refs -= 1
+        if chunk.message_refs == 0:
+            pins.size_bytes -= chunk.buffer.capacity_bytes
+            pins.limit_bytes = min(pins.limit_bytes, _limit_of(pins))
+    kn_chunk_unref(chunk)
+
+
+cdef inline void _unlink(PyObject *batch, Pins pins) noexcept:
     cdef PyObject *older = (<Batch>batch).older
     cdef PyObject *younger = (<Batch>batch).younger
-    cdef Pins pins = (<Batch>batch).pins
     if older != NULL:
         (<Batch>older).younger = younger
     if younger != NULL:
         (<Batch>younger).older = older
     else:
         pins.batches = older
-    (<Batch>batch).chunk = NULL
     (<Batch>batch).older = (<Batch>batch).younger = NULL
-    chunk.message_refs -= 1
-    if chunk.message_refs == 0:
-        pins.size_bytes -= chunk.buffer.capacity_bytes
-        pins.limit_bytes = min(pins.limit_bytes, _limit_of(pins))
-    kn_chunk_unref(chunk)
+
+
+cdef bint _are_full(Pins pins) noexcept:
+    with cython.critical_section(pins):
+        return pins.size_bytes >= pins.max_bytes
+
+
+cdef inline bint _must_copy(Batch batch) noexcept:
+    # Only without an interpreter lock: a Batch with Pins, but without a chunk, has no room in them.
+    return batch.chunk == NULL and batch.pins is not None
+
+
+cdef int _copy_new(PyObject *made) except -1:
+    # Copy out a Message that nobody else has yet. If there is no memory, the Message ends.
+    try:
+        return _copy_out(<Message>made)
+    except MemoryError:
+        Py_XDECREF(made)
+        raise
 
 
 cdef inline int64_t _limit_of(Pins pins) noexcept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Iterator
 
 import pytest
@@ -37,6 +38,10 @@ def read_again(consumer: Consumer, topic: str, count: int = COUNT) -> list[Messa
     return messages
 
 
+@pytest.mark.skipif(
+    bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+    reason="a free-threaded Python keeps no Messages for reuse",
+)
 def test_more_messages_than_are_kept_for_reuse(consumer: Consumer, topic: str) -> None:
     values = [message.value() for message in read_again(consumer, topic)]
     assert len(set(values)) == COUNT
