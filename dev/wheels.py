@@ -157,7 +157,10 @@ def build(own: Path, version: str, to: Platform) -> Path:
     command = ["build", f"--build-base={WORK}/{name}", f"--build-temp={WORK}/temp"]
     command += ["bdist_wheel", f"--plat-name={to.tag}", f"--dist-dir={out}"]
     run(
-        *(own, "setup.py", "-q", *command),
+        own,
+        "setup.py",
+        "-q",
+        *command,
         CC=str(cc),
         CXX=str(cxx),
         KN_CODEC_SOURCES=str(SOURCES),
