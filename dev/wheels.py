@@ -10,6 +10,8 @@ zig is the cross compiler: it brings the C libraries of all platforms along. For
    imported functions are checked too.
 3. If this machine can run the wheel, the smoke test runs in an empty environment.
 
+The table that it prints says for each wheel what was done, and why the rest wasn't.
+
 The release workflow builds the same wheels, and those of macOS, with cibuildwheel.
 docs/RELEASING.md says what can't be run here.
 """
@@ -70,9 +72,13 @@ class Platform:
         """Return zig's name."""
         return f"{self.machine}-linux-{self.libc}{self.version}"
 
-    def runs_here(self) -> bool:
-        """Return whether this machine and its C library can run the wheel."""
-        return self.machine == platform.machine() and self.libc == libc_here()
+    def obstacle(self) -> str:
+        """Return why this machine can't run the wheel, or an empty text."""
+        if self.machine != platform.machine():
+            return f"this machine is no {self.machine}"
+        if self.libc != libc_here():
+            return f"this machine's C library isn't {self.libc}"
+        return ""
 
 
 PLATFORMS = [
@@ -151,7 +157,10 @@ def build(own: Path, version: str, to: Platform) -> Path:
     command = ["build", f"--build-base={WORK}/{name}", f"--build-temp={WORK}/temp"]
     command += ["bdist_wheel", f"--plat-name={to.tag}", f"--dist-dir={out}"]
     run(
-        *(own, "setup.py", "-q", *command),
+        own,
+        "setup.py",
+        "-q",
+        *command,
         CC=str(cc),
         CXX=str(cxx),
         KN_CODEC_SOURCES=str(SOURCES),
@@ -229,8 +238,18 @@ def check(wheel: Path, to: Platform, dist: Path) -> Path:
     return Path(shutil.move(wheel, dist / wheel.name))
 
 
+def make(python: Path, version: str, to: Platform, dist: Path) -> str:
+    """Build, check and try one wheel, and return what was done."""
+    wheel = check(build(WORK / f"env-{version}" / "bin" / "python", version, to), to, dist)
+    done = f"{wheel.stat().st_size / 1e6:.1f} MB, built and checked"
+    if obstacle := to.obstacle():
+        return f"{done}, not tried: {obstacle}"
+    own = environment(python, WORK / f"try-{version}", wheel, TRUSTME)
+    return f"{done}, tried: {run(own, '-I', SMOKE).strip().splitlines()[-1]}"
+
+
 def main() -> None:
-    """Build what was asked for, and print one line a wheel."""
+    """Build what was asked for, and print a line for each wheel."""
     parser = argparse.ArgumentParser(prog="dev.wheels", description="build wheels")
     parser.add_argument("--python", action="append", choices=PYTHONS)
     parser.add_argument("--platform", action="append", choices=[one.tag for one in PLATFORMS])
@@ -239,24 +258,18 @@ def main() -> None:
     missing = [one.folder for one in RELEASES if not (SOURCES / one.folder).is_dir()]
     if missing:
         raise SystemExit(f"{SOURCES} lacks {', '.join(missing)}: run `make codec-sources`")
-    count = 0
+    targets = [one for one in PLATFORMS if one.tag in (chosen.platform or [one.tag])]
+    row = f"{{:8}} {{:{max(len(one.tag) for one in targets)}}} {{}}"
+    print(row.format("CPython", "platform", "outcome"))
     for version in chosen.python or PYTHONS:
         python = find_python(version)
         if python is None:
-            print(f"CPython {version}: skipped, it isn't on the PATH nor under pyenv with headers")
+            why = "not built: no such Python with headers on the PATH or under pyenv"
+            print(row.format(version, "all", why))
             continue
-        builder = environment(python, WORK / f"env-{version}", *BUILDERS)
-        for to in PLATFORMS:
-            if chosen.platform and to.tag not in chosen.platform:
-                continue
-            wheel = check(build(builder, version, to), to, chosen.dist)
-            outcome = "not run here"
-            if to.runs_here():
-                own = environment(python, WORK / f"try-{version}", wheel, TRUSTME)
-                outcome = run(own, "-I", SMOKE).strip().splitlines()[-1]
-            print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {outcome}", flush=True)
-            count += 1
-    print(f"{count} wheels in {chosen.dist}")
+        environment(python, WORK / f"env-{version}", *BUILDERS)
+        for to in targets:
+            print(row.format(version, to.tag, make(python, version, to, chosen.dist)), flush=True)
 
 
 if __name__ == "__main__":

@@ -179,6 +179,19 @@ def test_a_tag_must_fit_the_platform(found: str, fits: bool) -> None:
     assert wheels.fits(found, wheels.PLATFORMS[0]) is fits
 
 
+def test_a_wheel_is_tried_where_processor_and_c_library_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr(wheels, "libc_here", lambda: "gnu")
+    assert {one.tag: one.obstacle() for one in wheels.PLATFORMS} == {
+        "manylinux_2_28_x86_64": "",
+        "manylinux_2_28_aarch64": "this machine is no aarch64",
+        "musllinux_1_2_x86_64": "this machine's C library isn't musl",
+        "musllinux_1_2_aarch64": "this machine is no aarch64",
+    }
+
+
 def report(to: wheels.Platform, *libraries: str, **changes: Any) -> dict[str, Any]:
     """Return what `auditwheel show --json` prints for a wheel that needs libraries."""
     upgrades = {to.tag: {"libs_to_eliminate": [*libraries]}} if libraries else {}
