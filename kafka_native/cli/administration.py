@@ -15,7 +15,7 @@ import click
 from kafka_native import KafkaException
 from kafka_native.admin import AdminClient
 from kafka_native.cli.connection import Connection
-from kafka_native.cli.errors import FAILED_STATUS, Failed, line_of
+from kafka_native.cli.errors import FAILED_STATUS, line_of
 from kafka_native.config import duration_ms
 from kafka_native.terminal.lines import confirm
 from kafka_native.terminal.output import Output
@@ -98,11 +98,14 @@ def yes_option(command: Command) -> Command:
 
 
 def make_sure(question: str, yes: bool) -> None:
-    """Ask for confirmation on a terminal. Without a terminal, ``--yes`` is required."""
+    """Ask for confirmation on a terminal.
+
+    :raises UsageError: There is no terminal, so ``--yes`` is required.
+    """
     if yes:
         return
     if not sys.stdin.isatty():
-        raise Failed(f"{question} There is no terminal to ask on: say --yes")
+        raise click.UsageError(f"{question} There is no terminal to ask on: say --yes")
     confirm(question)
 
 

@@ -87,6 +87,7 @@ class TypedReader:
     :param keeps_going: After a message that can't be decoded, go on with the next one.
     :param keeps_failed: Keep such a message, with null in place of what can't be decoded.
     :param warn: Called with a line for such a message.
+    :param value_name: The envelope's name of the value.
     """
 
     def __init__(
@@ -96,8 +97,10 @@ class TypedReader:
         keeps_going: bool,
         keeps_failed: bool,
         warn: Callable[[str], None],
+        value_name: str = "value",
     ) -> None:
         self._columns = columns
+        self._names = {"key": "key", "value": value_name}
         self._keeps_going = keeps_going
         self._keeps_failed = keeps_failed
         self._warn = warn
@@ -151,7 +154,8 @@ class TypedReader:
                     text = f"{column.name}: {text}"
                 failures.append(text)
                 column.replace(message, None)
-                members += f',"{column.name}_error":{typed_values.json_text(text)}'
+                name = self._names[column.name]
+                members += f',"{name}_error":{typed_values.json_text(text)}'
         self._members[id(message)] = members
         return failures
 

@@ -137,10 +137,12 @@ class OutageHandler(logging.StreamHandler[Any]):
     def __init__(self) -> None:
         super().__init__()
         self._held: list[logging.LogRecord] | None = None
+        self._has_printed = False
 
     def hold(self) -> None:
         """Hold back the errors of connections from now on."""
         self._held = []
+        self._has_printed = False
 
     def print_held(self, reported: str = "") -> None:
         """Print the records that were held back, and print the later ones at once.
@@ -148,23 +150,30 @@ class OutageHandler(logging.StreamHandler[Any]):
         :param reported: What the user has read already. A record whose text is in it isn't printed.
         """
         held, self._held = self._held or [], None
-        is_reported = False
         for record in held:
             text = record.getMessage().partition(": ")[2]  # without the client's name
-            is_reported = is_reported or text in reported
-            if not (text in reported or (is_reported and text.endswith("brokers are down"))):
-                super().emit(record)
+            if text in reported:
+                self._has_printed = True
+            else:
+                self._print_outage(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record, or keep it."""
-        if (
-            self._held is not None
-            and record.levelno == logging.ERROR
+        if not (
+            record.levelno == logging.ERROR
             and record.name.startswith("kafka_native.")
             and record.name.endswith(".broker")
         ):
+            super().emit(record)
+        elif self._held is not None:
             self._held.append(record)
         else:
+            self._print_outage(record)
+
+    def _print_outage(self, record: logging.LogRecord) -> None:
+        """Print a record. That all brokers are down says nothing new after a broker's failure."""
+        if not (self._has_printed and record.getMessage().endswith("brokers are down")):
+            self._has_printed = True
             super().emit(record)
 
 

@@ -152,7 +152,7 @@ def test_topics_get_partitions(cli: Cli, cluster: MockCluster) -> None:
 
 def test_topics_are_deleted_when_a_script_says_yes(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("a")
-    cli("topics", "delete", "a", status=1)
+    cli("topics", "delete", "a", status=2)
     assert "There is no terminal to ask on: say --yes" in cli.errors
     assert "a" in cluster.topics
     assert cli("topics", "delete", "a", "--yes") == "topic a: deleted\n"
@@ -233,7 +233,7 @@ def test_offsets_of_some_partitions_at_different_times(cli: Cli, cluster: MockCl
 def test_records_are_deleted(cli: Cli, cluster: MockCluster) -> None:
     cluster.create_topic("a", 2)
     fill(cluster, "a", 5)
-    cli("topics", "delete-records", "a", "--before", "3", status=1)
+    cli("topics", "delete-records", "a", "--before", "3", status=2)
     assert cluster.watermarks("a", 0) == (0, 5)
     (record,) = cli.json("topics", "delete-records", "a", "-p", "0", "--before", "3", "-y")
     assert record == {"topic": "a", "partition": 0, "first": 3}
@@ -393,7 +393,7 @@ def test_groups_are_deleted(cli: Cli, member: Consumer) -> None:
     cli("groups", "delete", "readers", "-y", status=1)
     assert "Error: group readers:" in cli.errors
     member.close()
-    cli("groups", "delete", "readers", status=1)
+    cli("groups", "delete", "readers", status=2)
     assert cli("groups", "delete", "readers", "-y") == "group readers: deleted\n"
     assert cli.json("groups", "list") == []
 

@@ -183,6 +183,11 @@ def test_an_envelope_with_an_error_is_not_sent(shell: Shell) -> None:
     done = shell.produce("orders", "-s", "value=avro", "-J", stdin=lines)
     assert done.exit_code == 1
     assert "unknown member 'value_error'" in done.stderr
+    lines = shell.consume("orders", "-s", "value=avro", "-J", "-E").stdout
+    assert json.loads(lines)["payload"] is None
+    done = shell.produce("orders", "-s", "value=avro", "-J", stdin=lines)
+    assert done.exit_code == 1
+    assert "unknown member 'payload_error'" in done.stderr
 
 
 # --- messages that can't be decoded ---
