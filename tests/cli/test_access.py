@@ -106,7 +106,7 @@ def test_list_and_delete_select_the_same_permissions(
 
 def test_deleting_permissions_needs_a_confirmation(guarded: MockCluster) -> None:
     assert "say which permissions, or --all" in cli(guarded, "acls", "delete", "--yes", status=2)
-    assert "say --yes" in cli(guarded, "acls", "delete", "-t", "orders", status=1)
+    assert "say --yes" in cli(guarded, "acls", "delete", "-t", "orders", status=2)
     assert len(guarded.access.acls) == 3
     with terminal("acls", "delete", "-t", "orders", "-b", guarded.bootstrap_servers) as screen:
         screen.wait_for("Delete 1 permissions? [y/N]")
@@ -154,7 +154,7 @@ def test_password_is_asked_for_and_not_shown(cluster: MockCluster) -> None:
 
 
 def test_missing_password_is_an_error(cluster: MockCluster) -> None:
-    assert "there is no terminal to ask on" in cli(cluster, "users", "set", "alice", status=1)
+    assert "there is no terminal to ask on" in cli(cluster, "users", "set", "alice", status=2)
     assert "no password on stdin" in cli(
         cluster, "users", "set", "alice", "--password-stdin", status=1
     )
@@ -175,7 +175,7 @@ def test_users_are_deleted(cluster: MockCluster) -> None:
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         options = ["--mechanism", mechanism, "--password-stdin"]
         cli(cluster, "users", "set", "alice", *options, stdin=b"secret\n")
-    assert "say --yes" in cli(cluster, "users", "delete", "alice", status=1)
+    assert "say --yes" in cli(cluster, "users", "delete", "alice", status=2)
     cli(cluster, "users", "delete", "alice", "--mechanism", "SCRAM-SHA-256", "-y")
     assert list(cluster.access.users["alice"]) == [2]
     assert (

@@ -87,7 +87,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster: MockCluster) -> Non
             "Error: topic nowhere: "
         )
         log = cluster.topics["a"].partitions[0].log
-        assert "say --yes" in cli(cluster, "abort", "a", "0", "--start-offset", "0", status=1)
+        assert "say --yes" in cli(cluster, "abort", "a", "0", "--start-offset", "0", status=2)
         assert "no open transaction begins at 7" in cli(
             cluster, "abort", "a", "0", "--start-offset", "7", "-y", status=1
         )
@@ -101,7 +101,7 @@ def test_a_hanging_transaction_is_found_and_aborted(cluster: MockCluster) -> Non
 def test_producers_are_fenced(cluster: MockCluster) -> None:
     cluster.create_topic("a")
     with transaction(cluster, "bank", "a", 0) as producer:
-        assert "say --yes" in cli(cluster, "fence", "bank", status=1)
+        assert "say --yes" in cli(cluster, "fence", "bank", status=2)
         assert cli(cluster, "fence", "bank", "-y") == "transactional id bank: fenced\n"
         with pytest.raises(KafkaException):
             producer.commit_transaction(WAIT_S)

@@ -133,7 +133,9 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
             raise Failed("there is no password on stdin")
         return found
     if not sys.stdin.isatty():
-        raise Failed("there is no terminal to ask on: write --password-stdin or --password-env")
+        raise click.UsageError(
+            "there is no terminal to ask on: write --password-stdin or --password-env"
+        )
     return ask_secret(f"Password of {user}")
 
 
