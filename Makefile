@@ -39,7 +39,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel wheels clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel wheels clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -135,6 +135,14 @@ chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on three broker
 
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
+
+# A tree of its own, with copies of the tests, as a sanitizer build.
+test-planted: apt-build apt-broker $(VENV)/.test-ready ## planted bugs of the C core: each must be caught by its rule
+	rm -rf build/planted/kafka_native build/planted/tests
+	KN_PLANT=1 $(PY) setup.py -q build --build-base build/planted/tmp --build-lib build/planted
+	cp -R tests dev docs csrc setup.py pyproject.toml build/planted/
+	cd build/planted && KN_PLANT=1 KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. $(CURDIR)/$(PY) -m pytest \
+	    -m slow -p no:cacheprovider tests/broker/test_planted.py $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer

@@ -8,6 +8,8 @@ pyproject.toml has the metadata. Environment switches:
     KN_DEBUG=1                   asserts, lock-rank checks, poisoned buffers, -Og
     KN_SANITIZE=address|thread   ASan+UBSan or TSan with the checks of KN_DEBUG; never in place,
                                  see `make test-asan`
+    KN_PLANT=1                   with the bugs of csrc/base/planted.h; never in place, see
+                                 `make test-planted`
     KN_COVERAGE=1                gcov for C, line tracing for Cython
     KN_OPTIMIZE=-O0              instead of -O3, for a trial build
     KN_CODEC_SOURCES=folder      compile the codec libraries from their sources, which
@@ -305,6 +307,7 @@ class Flags:
         checked = "-DKN_DEBUG=1" in mode
         shipped = not in_place and not checked  # for a wheel
         common = ["-fPIC", "-pthread", "-g0" if shipped else "-g", *mode, "-fno-strict-aliasing"]
+        common += ["-DKN_PLANT=1"] if switch("KN_PLANT") else []
         common += self._supported(HARDENING, link=False)
         # _FORTIFY_SOURCE needs optimization. Sanitizers check more.
         if not checked and "-O0" not in mode:
@@ -501,11 +504,12 @@ class BuildNative(build_ext):
         os.chdir(ROOT)
         require_tools(self.compiler.compiler_so, self.compiler.include_dirs)
         self.flags = Flags(self.compiler.compiler_so, self._in_place)
-        if self.flags.sanitize and self._in_place:
-            raise SystemExit(
-                "KN_SANITIZE builds don't go in place: give --build-lib a directory, as make "
-                "test-asan does"
-            )
+        for name in ("KN_SANITIZE", "KN_PLANT"):
+            if switch(name) and self._in_place:
+                raise SystemExit(
+                    f"{name} builds don't go in place: give --build-lib a directory, as make "
+                    "test-asan does"
+                )
         self.work = Path(self.build_temp) / f"kn-{self.flags.digest()}"
         self.failures: list[str] = []
         self.core = self._build_csrc()

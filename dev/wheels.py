@@ -6,7 +6,8 @@
 zig is the cross compiler: it brings the C libraries of all platforms along. For each wheel:
 
 1. setup.py compiles the core, with the codec libraries inside, and the extensions.
-2. auditwheel checks that the wheel needs only what its platform has.
+2. auditwheel checks that the wheel needs only what its platform has. For musl, the names of the
+   imported functions are checked too.
 3. If this machine can run the wheel, the smoke test runs in an empty environment.
 
 The release workflow builds the same wheels, and those of macOS, with cibuildwheel.
@@ -16,16 +17,22 @@ docs/RELEASING.md says what can't be run here.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
+import zipfile
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 from .codec_sources import RELEASES
+from .elf import Elf
 
 ROOT = Path(__file__).resolve().parents[1]
 WORK = ROOT / "build" / "wheels"
@@ -36,7 +43,12 @@ TRUSTME = "trustme>=1.2"  # the mock cluster's certificates
 BUILDERS = ("setuptools>=83.0.0", "Cython>=3.1")
 # zig turns off a part of AVX-512 that simdjson 3.0.1 doesn't name. Wheels of the release have it.
 ZIG_CXX_FLAGS = "-DSIMDJSON_IMPLEMENTATION_ICELAKE=0"
-TAG = re.compile(r'following\s+platform\s+tag:\s+"(\w+?linux)_(\d+)_(\d+)_(\w+)"')
+# From musl's release notes: functions of 1.2.2, 1.2.3 and 1.2.5.
+NEWER_THAN_MUSL_1_2_0 = {
+    *("_Fork", "gettid", "reallocarray", "tcgetwinsize", "tcsetwinsize"),
+    *("pthread_getname_np", "qsort_r"),
+    *("preadv2", "pwritev2", "statx"),
+}
 FIND = (
     "import sys, sysconfig, os, venv, ensurepip; "
     "print('%d.%d' % sys.version_info[:2] + getattr(sys, 'abiflags', '')); "
@@ -152,27 +164,67 @@ def build(own: Path, version: str, to: Platform) -> Path:
     return wheel
 
 
-def fits(shown: str, to: Platform) -> bool:
-    """Return whether what `auditwheel show` printed allows a platform's tag or an older one."""
-    found, wanted = TAG.search(shown), TAG.search(f'following platform tag: "{to.tag}"')
-    if found is None or wanted is None:
+def fits(found: str, to: Platform) -> bool:
+    """Return whether a tag is a platform's tag or an older one of the same kind and processor."""
+    pattern = rf"([a-z]+)_(\d+)_(\d+)_{to.machine}"
+    have, want = re.fullmatch(pattern, found), re.fullmatch(pattern, to.tag)
+    if have is None or want is None or have[1] != want[1]:
         return False
-    kind, *version, machine = found.groups()
-    return (kind, machine) == (wanted[1], wanted[4]) and list(map(int, version)) <= [
-        int(wanted[2]),
-        int(wanted[3]),
+    return (int(have[2]), int(have[3])) <= (int(want[2]), int(want[3]))
+
+
+def objections(report: dict[str, Any], to: Platform) -> list[str]:
+    """Return what a platform lacks, according to `auditwheel show --json`.
+
+    zig calls musl "libc.so", as musl does, and auditwheel knows only Alpine's name. musl's dynamic
+    linker takes each library whose name begins with "libc." for itself.
+    """
+    found = []
+    if not fits(report["sym_tag"], to):
+        found.append(f"the versions of its symbols need {report['sym_tag']}")
+    if report["unsupported_isa"]:
+        found.append("a part of it needs a newer processor")
+    lacking = report["policy_upgrades"].get(to.tag, {})
+    own = {"libc.so"} if to.libc == "musl" else set()
+    found += [
+        f"the library {name}" for name in sorted({*lacking.get("libs_to_eliminate", ())} - own)
     ]
+    found += [f"symbols of {name}" for name in lacking.get("blacklisted_symbols", ())]
+    return found
+
+
+def symbols_of_musl() -> set[str]:
+    """Return the names that musl 1.2.0 exports, from zig's table of a newer release."""
+    table = Path(str(files("ziglang"))) / "lib" / "libc" / "musl" / "libc.S"
+    exported = re.findall(r"^(?:\.globl|\.weak|WEAK\w+) (\w+)$", table.read_text(), re.MULTILINE)
+    return set(exported) - NEWER_THAN_MUSL_1_2_0
+
+
+def symbols_without_provider(wheel: Path, provided: set[str]) -> set[str]:
+    """Return the names that a wheel imports from neither itself, Python nor `provided`."""
+    symbols = []
+    with tempfile.TemporaryDirectory() as folder, zipfile.ZipFile(wheel) as opened:
+        for name in opened.namelist():
+            if name.endswith(".so"):
+                symbols += Elf(Path(opened.extract(name, folder))).symbols
+    own = {symbol.name for symbol in symbols if symbol.address}
+    imported = {symbol.name for symbol in symbols if not symbol.address and not symbol.is_weak}
+    of_python = {name for name in imported if name.startswith(("Py", "_Py"))}
+    return imported - own - of_python - provided - {""}
 
 
 def check(wheel: Path, to: Platform, dist: Path) -> Path:
     """Move a wheel to `dist`, after a check that it needs nothing that its platform lacks.
 
-    A needed library outside of the wheel gives it the tag "linux", which doesn't fit. So there is
-    nothing to repair.
+    auditwheel searches no folder of this machine for libraries, as they may be another C library's.
+    musl has no versions of symbols that auditwheel could compare, so their names are compared.
     """
-    shown = run(sys.executable, "-m", "auditwheel", "show", wheel)
-    if not fits(shown, to):
-        raise SystemExit(f"{wheel.name}: auditwheel says\n{shown}")
+    command = ("-m", "auditwheel", "show", "--json", "--ldpaths", os.devnull)
+    found = objections(json.loads(run(sys.executable, *command, wheel)), to)
+    if to.libc == "musl":
+        found += sorted(symbols_without_provider(wheel, symbols_of_musl()))
+    if found:
+        raise SystemExit(f"{wheel.name} needs more than {to.tag} has: {', '.join(found)}")
     dist.mkdir(parents=True, exist_ok=True)
     return Path(shutil.move(wheel, dist / wheel.name))
 

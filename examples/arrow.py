@@ -1,4 +1,7 @@
-"""Reads records as Arrow columns with pyarrow, in batches and as a stream."""
+"""Reads records as Arrow columns with pyarrow, in batches and as a stream.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Produces a table, row by row as messages, with one delivery report."""
+"""Produces a table, row by row as messages, with one delivery report.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

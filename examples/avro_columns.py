@@ -1,4 +1,7 @@
-"""Decodes the Avro values of a topic into typed Arrow columns."""
+"""Decodes the Avro values of a topic into typed Arrow columns.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

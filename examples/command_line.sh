@@ -1,6 +1,7 @@
 #!/bin/sh
 # kafka-native in a shell script: a topic, messages in and out, a group's lag, offsets.
 # The exit status shows a failure.
+# Needs `pip install 'kafka-native[cli]'`.
 set -eu
 kn() { kafka-native "$@" -b "${BOOTSTRAP:-localhost:9092}"; }
 topic="calls-$$"

@@ -1,4 +1,7 @@
-"""Rules of a schema refuse wrong messages and change fields."""
+"""Rules of a schema refuse wrong messages and change fields.
+
+Needs `pip install 'kafka-native[registry,avro,rules]'`.
+"""
 
 from __future__ import annotations
 

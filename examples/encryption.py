@@ -1,4 +1,7 @@
-"""Encrypt the fields of a message that have a tag, and read them again."""
+"""Encrypt the fields of a message that have a tag, and read them again.
+
+Needs `pip install 'kafka-native[encryption,avro]'`.
+"""
 
 from __future__ import annotations
 

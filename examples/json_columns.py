@@ -1,4 +1,7 @@
-"""Writes typed Arrow columns as the JSON values of a topic, and reads them back."""
+"""Writes typed Arrow columns as the JSON values of a topic, and reads them back.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

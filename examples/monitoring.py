@@ -1,4 +1,7 @@
-"""Statistics: the document of stats_cb, metrics(), and a Prometheus scrape."""
+"""Statistics: the document of stats_cb, metrics(), and a Prometheus scrape.
+
+Needs `pip install 'kafka-native[prometheus]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Produces a typed table as Protobuf messages with a schema registry, and reads it back."""
+"""Produces a typed table as Protobuf messages with a schema registry, and reads it back.
+
+Needs `pip install 'kafka-native[registry,protobuf]' polars`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Encodes the rows of a typed table as Avro records, and produces them."""
+"""Encodes the rows of a typed table as Avro records, and produces them.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

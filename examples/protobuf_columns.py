@@ -1,4 +1,7 @@
-"""Decodes the Protobuf values of a topic into typed Arrow columns."""
+"""Decodes the Protobuf values of a topic into typed Arrow columns.
+
+Needs `pip install 'kafka-native[arrow,protobuf]'`.
+"""
 
 from __future__ import annotations
 

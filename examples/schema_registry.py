@@ -1,4 +1,7 @@
-"""The schema registry's client alone: register, find, compare and delete versions of a schema."""
+"""The schema registry's client alone: register, find, compare and delete versions of a schema.
+
+Needs `pip install 'kafka-native[registry]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A share group in columns: a filter of pyarrow decides about each record."""
+"""A share group in columns: a filter of pyarrow decides about each record.
+
+Needs `pip install 'kafka-native[arrow]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Spark on a cluster with TLS and passwords.
 
-Needs `pip install 'kafka-native[spark]'` and Java 17.
+Needs `pip install 'kafka-native[spark,mock]'` and Java 17.
 """
 
 from __future__ import annotations

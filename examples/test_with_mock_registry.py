@@ -1,4 +1,7 @@
-"""How to test an application with the mock registry. Run it with pytest."""
+"""How to test an application with the mock registry. Run it with pytest.
+
+Needs `pip install 'confluent-kafka[schemaregistry,avro]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""TLS: trusted authorities, client certificates, and the errors of failed handshakes."""
+"""TLS: trusted authorities, client certificates, and the errors of failed handshakes.
+
+Needs `pip install 'kafka-native[mock]'`.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """OpenTelemetry: one trace from the request that sends a message to its processing.
 
-pip install 'kafka-native[opentelemetry]' opentelemetry-sdk
+Needs `pip install 'kafka-native[opentelemetry]' opentelemetry-sdk`.
 """
 
 from __future__ import annotations

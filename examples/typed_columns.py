@@ -1,4 +1,7 @@
-"""Reads a topic of Avro values with a schema registry as typed columns, into polars."""
+"""Reads a topic of Avro values with a schema registry as typed columns, into polars.
+
+Needs `pip install 'kafka-native[registry]' polars`.
+"""
 
 from __future__ import annotations
 

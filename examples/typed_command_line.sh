@@ -1,6 +1,7 @@
 #!/bin/sh
 # Typed messages in a shell script: register a schema, write JSON as Avro, read it back as JSON.
 # It starts a mock registry. Set SCHEMA_REGISTRY_URL for your own.
+# Needs `pip install 'kafka-native[cli,registry,avro,arrow]'`.
 set -eu
 kn() { kafka-native "$@"; }
 export KAFKA_BOOTSTRAP="${BOOTSTRAP:-localhost:9092}"

@@ -1,4 +1,7 @@
-"""Typed messages: Avro with a schema registry, a newer reader, and what wrong data look like."""
+"""Typed messages: Avro with a schema registry, a newer reader, and what wrong data look like.
+
+Needs `pip install 'kafka-native[registry,avro]'`.
+"""
 
 from __future__ import annotations
 

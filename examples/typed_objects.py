@@ -1,4 +1,7 @@
-"""Typed objects: JSON as dataclasses and structs, Protobuf as dataclasses and TypedDicts."""
+"""Typed objects: JSON as dataclasses and structs, Protobuf as dataclasses and TypedDicts.
+
+Needs `pip install 'kafka-native[registry,json,protobuf]'`.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/planted.h"
 #include "base/status.h"
 #include "consume/consumer.h"
 #include "records/record_reader.h"
@@ -118,7 +119,7 @@ static int ends_transaction(const struct kn_batch_view *view)
  * has removed the abort marker, and later batches aren't part of the aborted one. */
 static int aborted_filter_drops(struct kn_aborted_filter *filter, const struct kn_batch_view *view)
 {
-    if (!filter || view->magic < 2) return 0;
+    if (!filter || view->magic < 2 || kn_planted("shown-aborted")) return 0;
     for (; filter->next < filter->count &&
            filter->list[filter->next].first_offset <= view->last_offset;
          filter->next++) {
@@ -166,6 +167,7 @@ static int open_batch(struct kn_fetch_job *job, struct kn_batch_view *view,
         return status;
     /* a broker may begin before the requested offset */
     if (view->last_offset < job->offset) return KN_OK;
+    if (kn_planted("skipped-batch") && view->base_offset % 16 == 5) return KN_OK;
     if (aborted_filter_drops(job->filter, view) || kn_batch_view_is_control(view)) return KN_OK;
 
     struct kn_buffer *opened = NULL;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/kafka_errors.h"
+#include "base/planted.h"
 #include "base/status.h"
 #include "net/broker.h"
 #include "produce/message.h"
@@ -789,6 +790,11 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
     struct kn_notice notice = {0};
     batch->next_try_us = next_try_us;
     kn_mutex_lock(&accumulator->lock);
+    if (kn_planted("renumbered-retry") && batch->base_sequence >= 0) {
+        kn_list_remove(&batch->sequence_node);
+        batch->base_sequence = -1;
+        batch->encoded = 0;
+    }
     kn_list_insert_before(position_of(accumulator, batch->id), &batch->node);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/kafka_errors.h"
+#include "base/planted.h"
 #include "base/status.h"
 #include "produce/batch_stats.h"
 #include "net/broker.h"
@@ -211,8 +212,9 @@ static int16_t describe_partitions(const struct kn_sender *sender, struct kn_pro
         partition->topic = batch->topic->name;
         partition->topic_bytes = batch->topic->name_bytes;
         partition->partition = batch->partition;
-        partition->records = batch->wire->data;
-        partition->records_bytes = batch->wire->size_bytes;
+        const struct kn_batch *source = kn_planted("foreign-bytes") ? produce->batches[0] : batch;
+        partition->records = source->wire->data;
+        partition->records_bytes = source->wire->size_bytes;
         memcpy(partition->topic_id, batch->topic_id, sizeof partition->topic_id);
         if (version >= KN_PRODUCE_TOPIC_ID_SINCE && !memcmp(batch->topic_id, kn_no_topic_id, 16))
             version = KN_PRODUCE_TOPIC_ID_SINCE - 1;
@@ -451,7 +453,7 @@ static void settle_written(const struct kn_sender *sender, struct kn_batch *batc
                            int64_t base_offset, int64_t log_append_time_ms)
 {
     batch->status = KN_OK;
-    batch->base_offset = base_offset;
+    batch->base_offset = kn_planted("wrong-offset") ? base_offset + 1 : base_offset;
     batch->log_append_time_ms = log_append_time_ms;
     kn_batch_raise_persistence(batch, KN_PERSISTED);
     log_outcome(sender, batch, KN_OK, 0, "");
@@ -621,7 +623,12 @@ static void on_failure(struct kn_produce *produce, int status, int64_t now_us)
 {
     for (int32_t i = 0; i < produce->batch_count; i++) {
         struct kn_batch *batch = produce->batches[i];
-        if (produce->request.was_written) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        if (produce->request.was_written && !kn_planted("denied-write"))
+            kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
+        if (produce->request.was_written && kn_planted("acked-unanswered")) {
+            settle_written(produce->sender, batch, 0, -1);
+            continue;
+        }
         fail_batch(produce->sender, batch, 1, status, 0, NULL, 0, now_us);
     }
 }

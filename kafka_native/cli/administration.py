@@ -100,7 +100,7 @@ def yes_option(command: Command) -> Command:
 def make_sure(question: str, yes: bool) -> None:
     """Ask for confirmation on a terminal.
 
-    :raises UsageError: There is no terminal, so ``--yes`` is required.
+    :raises click.UsageError: There is no terminal, and the command line lacks ``--yes``.
     """
     if yes:
         return

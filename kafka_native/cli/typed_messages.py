@@ -87,7 +87,7 @@ class TypedReader:
     :param keeps_going: After a message that can't be decoded, go on with the next one.
     :param keeps_failed: Keep such a message, with null in place of what can't be decoded.
     :param warn: Called with a line for such a message.
-    :param value_name: The envelope's name of the value.
+    :param as_kcat: Name the reason in an envelope as kcat does.
     """
 
     def __init__(
@@ -97,10 +97,13 @@ class TypedReader:
         keeps_going: bool,
         keeps_failed: bool,
         warn: Callable[[str], None],
-        value_name: str = "value",
+        as_kcat: bool = False,
     ) -> None:
         self._columns = columns
-        self._names = {"key": "key", "value": value_name}
+        self._reasons = {
+            "key": "key_error",
+            "value": "payload_error" if as_kcat else "value_error",
+        }
         self._keeps_going = keeps_going
         self._keeps_failed = keeps_failed
         self._warn = warn
@@ -154,8 +157,7 @@ class TypedReader:
                     text = f"{column.name}: {text}"
                 failures.append(text)
                 column.replace(message, None)
-                name = self._names[column.name]
-                members += f',"{name}_error":{typed_values.json_text(text)}'
+                members += f',"{self._reasons[column.name]}":{typed_values.json_text(text)}'
         self._members[id(message)] = members
         return failures
 

@@ -137,44 +137,43 @@ class OutageHandler(logging.StreamHandler[Any]):
     def __init__(self) -> None:
         super().__init__()
         self._held: list[logging.LogRecord] | None = None
-        self._has_printed = False
+        self._is_reported = False
 
     def hold(self) -> None:
         """Hold back the errors of connections from now on."""
-        self._held = []
-        self._has_printed = False
+        self._held, self._is_reported = [], False
 
     def print_held(self, reported: str = "") -> None:
         """Print the records that were held back, and print the later ones at once.
 
+        If the user has read the reason, the reminder that all brokers are down isn't printed.
+
         :param reported: What the user has read already. A record whose text is in it isn't printed.
         """
-        held, self._held = self._held or [], None
-        for record in held:
-            text = record.getMessage().partition(": ")[2]  # without the client's name
-            if text in reported:
-                self._has_printed = True
-            else:
-                self._print_outage(record)
+        held, self._held = self._held, None
+        for record in held or []:
+            self._print_outage(record, reported)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Print a record, or keep it."""
-        if not (
+        is_outage = (
             record.levelno == logging.ERROR
             and record.name.startswith("kafka_native.")
             and record.name.endswith(".broker")
-        ):
+        )
+        if not is_outage:
             super().emit(record)
         elif self._held is not None:
             self._held.append(record)
         else:
             self._print_outage(record)
 
-    def _print_outage(self, record: logging.LogRecord) -> None:
-        """Print a record. That all brokers are down says nothing new after a broker's failure."""
-        if not (self._has_printed and record.getMessage().endswith("brokers are down")):
-            self._has_printed = True
+    def _print_outage(self, record: logging.LogRecord, reported: str = "") -> None:
+        text = record.getMessage().partition(": ")[2]  # without the client's name
+        is_reminder = text.endswith("brokers are down")
+        if text not in reported and not (is_reminder and self._is_reported):
             super().emit(record)
+        self._is_reported = not is_reminder or self._is_reported
 
 
 _handler: Final = OutageHandler()

@@ -6,11 +6,13 @@ The first tests check the rules themselves.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.broker import test_planted
 from tests.broker.acked.ledger import (
     LIFE_SHIFT,
     NOT_PERSISTED,
@@ -158,6 +160,16 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) 
 def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
     assert {bug.rule for bug in BUGS.values()} <= set(BREAKS)
+
+
+def test_every_planted_bug_of_the_core_has_a_run() -> None:
+    csrc = Path(__file__).resolve().parents[2] / "csrc"
+    found = {
+        name
+        for source in csrc.glob("*/*.c")
+        for name in re.findall(r'kn_planted\("([^"]+)"\)', source.read_text())
+    }
+    assert found == {planted.bug for planted in test_planted.BUGS} | {test_planted.SHOWN_ABORTED}
 
 
 def broken_rules(result: Result) -> set[str]:

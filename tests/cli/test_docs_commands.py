@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shlex
 import subprocess
@@ -13,6 +14,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from dev import terminal
 from kafka_native import Consumer, Producer, TopicPartition
 from kafka_native.mock import MockCluster, MockSchemaRegistry
 from kafka_native.schema_registry import Schema, SchemaRegistryClient
@@ -212,3 +214,16 @@ def test_what_is_not_run_is_shown_somewhere() -> None:
     starts = [c[1:] for _, pipeline in shown(NATIVE) for c in pipeline if c[:1] == NATIVE]
     for each in (*NOT_RUN, *STATUS):
         assert any(start[: len(each)] == [*each] for start in starts), each
+
+
+def test_the_picture_of_a_terminal_shows_commands_that_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    picture = (pages.ROOT / "docs" / "terminal.svg").read_text(encoding="utf-8")
+    shown_commands = [html.unescape(each) for each in re.findall("</tspan>(.*?)</text>", picture)]
+    assert tuple(shown_commands) == terminal.COMMANDS
+    monkeypatch.setattr(click.Command, "invoke", lambda command, ctx: None)
+    for pipeline in pipelines(Block("dev/terminal.py", 1, "sh", "\n".join(shown_commands))):
+        for command in pipeline:
+            if command[:1] == NATIVE:
+                assert invoke(*command[1:]).exit_code == 0, command

@@ -91,7 +91,7 @@ def test_states_of_newer_groups_have_names(cli: Cli, cluster: MockCluster) -> No
 def test_offsets_are_forgotten(cli: Cli, cluster: MockCluster) -> None:
     topic = Client(cluster).topic(3)
     cluster.set_committed("forgets", {(topic, number): number for number in range(3)})
-    cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0", status=1)
+    cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0", status=2)
     assert "say --yes" in cli.errors
     output = cli("groups", "delete-offsets", "forgets", "-t", f"{topic}:0,2", "--yes")
     assert output == f"offset {topic} [0]: forgotten\noffset {topic} [2]: forgotten\n"
@@ -155,7 +155,7 @@ def test_features_are_shown_and_updated() -> None:
         assert feature["lowest"] <= feature["level"] <= feature["highest"] == 2
         assert table(cli("cluster", "features"))[0] == ["feature", "level", "lowest", "highest"]
         down = ["cluster", "update-features", "transaction.version=1"]
-        cli(*down, status=1)
+        cli(*down, status=2)
         assert "say --yes" in cli.errors
         cli(*down, "--yes", status=1)
         assert "Error: feature transaction.version" in cli.errors, "that is no upgrade"

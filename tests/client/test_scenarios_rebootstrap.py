@@ -305,7 +305,10 @@ def test_broker_that_leaves_metadata_is_disconnected_and_its_partitions_are_serv
         for partition in range(3):
             producer.produce(topic, b"1", partition=partition)
         assert producer.flush(10) == 0
-        assert cluster.connection_count(3) == 1
+        # The connection to the bootstrap server is closed, and the mock broker notices it later.
+        wait_for(
+            lambda: cluster.connection_count(3) == 1, "the connection to the third broker only"
+        )
         try:
             cluster.remove_broker(3)
             wait_for(

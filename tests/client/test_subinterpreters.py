@@ -20,7 +20,8 @@ pytestmark = pytest.mark.skipif(
 
 # Each subinterpreter writes its result to a descriptor of the process.
 START = f"""
-import os, sys, {MODULE} as interpreters
+import os, sys, warnings, {MODULE} as interpreters
+warnings.filterwarnings("ignore", "remaining subinterpreters")  # Python 3.14 at exit
 
 def create(isolated):
     if sys.version_info >= (3, 13):

@@ -1,8 +1,9 @@
-"""Every example runs on the mock cluster, and prints its promised output."""
+"""Every example runs on the mock cluster with the packages that it names alone, and prints its promised output."""
 
 from __future__ import annotations
 
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -14,9 +15,11 @@ import pytest
 
 from kafka_native._native import codec_core
 from kafka_native.mock import MockCluster
+from tests.examples import needs
 from tests.waiting import PROGRAM_S
 
-ROOT = Path(__file__).resolve().parents[2]
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 EXAMPLES = ROOT / "examples"
 
 OUTPUT = {
@@ -438,12 +441,19 @@ def spark_python() -> str:
 
 
 def run(name: str, bootstrap: str, folder: Path) -> None:
-    program = ["-m", "pytest", "-q", "-p", "no:cacheprovider"] if name.startswith("test_") else []
+    program, needed = [], needs.named((EXAMPLES / name).read_text(encoding="utf-8"))
     environment = os.environ | {
         "BOOTSTRAP": bootstrap,
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": f"{HERE / 'only_named'}{os.pathsep}{ROOT}",
         "PYSPARK_PYTHON": spark_python(),
+        "HIDDEN_MODULES": str(folder / "hidden.json"),
     }
+    if name.startswith("test_"):
+        program = ["-m", "pytest", "-q", "-c", os.devnull, "--rootdir", str(folder)]
+        program += ["-p", "no:cacheprovider", "-p", "kafka_native.pytest_plugin"]
+        environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+        needed.append("pytest")
+    (folder / "hidden.json").write_text(json.dumps(needs.hidden_modules(needed)))
     if name == "spark_connect.py":
         environment["SPARK_TESTING"] = "1"  # PySpark's own: the server takes any free port
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tests.packaging.elf import EM_X86_64, Elf
+from dev.elf import EM_X86_64, Elf
 
 CORE = "libkafka_native_core"
 # The core formats texts and copies bytes whose size the compiler can't know.

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from dev import codec_sources
+from dev.elf import Elf
 from tests.harness.builds import ROOT, load_setup
-from tests.packaging.elf import Elf
 
 # A folder that `python -m dev.codec_sources` has filled.
 SOURCES = ROOT / "build" / "codec-sources"

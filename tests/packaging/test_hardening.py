@@ -11,8 +11,8 @@ from types import ModuleType
 
 import pytest
 
+from dev.elf import Elf
 from tests.packaging import hardening
-from tests.packaging.elf import Elf
 
 ROOT = Path(__file__).resolve().parents[2]
 NATIVE = ROOT / "kafka_native" / "_native"

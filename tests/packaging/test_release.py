@@ -5,7 +5,9 @@ from __future__ import annotations
 import fnmatch
 import json
 import re
+import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +175,47 @@ def test_a_python_is_found_with_its_headers() -> None:
         ("linux_x86_64", False),
     ],
 )
-def test_auditwheels_answer_must_fit_the_platform(found: str, fits: bool) -> None:
-    shown = f'the wheel\nis consistent with the following platform tag:\n"{found}".\n'
-    assert wheels.fits(shown, wheels.PLATFORMS[0]) is fits
+def test_a_tag_must_fit_the_platform(found: str, fits: bool) -> None:
+    assert wheels.fits(found, wheels.PLATFORMS[0]) is fits
+
+
+def report(to: wheels.Platform, *libraries: str, **changes: Any) -> dict[str, Any]:
+    """Return what `auditwheel show --json` prints for a wheel that needs libraries."""
+    upgrades = {to.tag: {"libs_to_eliminate": [*libraries]}} if libraries else {}
+    return {"sym_tag": to.tag, "unsupported_isa": False, "policy_upgrades": upgrades} | changes
+
+
+@pytest.mark.parametrize("to", wheels.PLATFORMS, ids=[one.tag for one in wheels.PLATFORMS])
+def test_auditwheels_objections_count_on_each_platform(to: wheels.Platform) -> None:
+    assert wheels.objections(report(to), to) == []
+    assert wheels.objections(report(to, "libstdc++.so.6"), to) == ["the library libstdc++.so.6"]
+    assert len(wheels.objections(report(to, sym_tag=f"linux_{to.machine}"), to)) == 1
+    assert len(wheels.objections(report(to, unsupported_isa=True), to)) == 1
+    blocked = {to.tag: {"blacklisted_symbols": {"libz.so.1": ["inflate_fast"]}}}
+    assert len(wheels.objections(report(to, policy_upgrades=blocked), to)) == 1
+
+
+def test_zigs_name_of_musl_is_allowed_for_musl_only() -> None:
+    for to in wheels.PLATFORMS:
+        expected = [] if to.libc == "musl" else ["the library libc.so"]
+        assert wheels.objections(report(to, "libc.so"), to) == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads ELF files")
+def test_functions_that_nobody_provides_are_found(tmp_path: Path) -> None:
+    source = """
+        extern int PyErr_Occurred(void), memcpy_of_glibc(void), memcpy_of_musl(void), other(void);
+        extern int optional(void) __attribute__((weak));
+        int answer(void) {
+            return PyErr_Occurred() + memcpy_of_glibc() + memcpy_of_musl() + other()
+                + (optional ? optional() : 0);
+        }
+    """
+    wheel = tmp_path / "a.whl"
+    with zipfile.ZipFile(wheel, "w") as opened:
+        for name, text in (("a", source), ("b", "int other(void) { return 1; }")):
+            (tmp_path / f"{name}.c").write_text(text)
+            command = ["gcc", "-shared", "-fPIC", "-nostdlib", f"{name}.c", "-o", f"{name}.so"]
+            subprocess.run(command, cwd=tmp_path, check=True)
+            opened.write(tmp_path / f"{name}.so", f"package/{name}.so")
+    assert wheels.symbols_without_provider(wheel, {"memcpy_of_musl"}) == {"memcpy_of_glibc"}

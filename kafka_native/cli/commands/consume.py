@@ -341,7 +341,7 @@ def _typed_reader(
         keeps_going=options["keep_going"],
         keeps_failed=options["envelopes"] is not None,
         warn=(lambda _text: None) if options["quiet"] else remark,
-        value_name="payload" if options["envelopes"] == KCATS else "value",
+        as_kcat=options["envelopes"] == KCATS,
     )
 
 

@@ -55,6 +55,7 @@ class Options(FaultOptions):
     size_bytes: int = 200
     client: str = "ours"
     codec: str = "none"
+    message_timeout_ms: int = 120_000
     weak: bool = False
     bug: str = ""
     faults: tuple[str, ...] = field(default=DECK)
@@ -84,12 +85,12 @@ class Run(ClusterRun):
             stack.callback(self._clean_up)
             create(self._cluster, self._topic, PARTITIONS)
             self._make_faults()
-            self._all_alive()
+            dead = {slot for slot, each in self._slots.items() if each.code() is not None}
             for process in self._slots.values():
                 process.leave()
-            wait_for(self._all_gone, "producers that leave", END_S)
+            wait_for(self._none_runs, "producers that leave", END_S)
             self._judge_ends()
-            self._read_ledgers()
+            self._read_ledgers(dead)
             self._read_logs()
         self.seconds = time.monotonic() - began
         return self.result
@@ -103,7 +104,7 @@ class Run(ClusterRun):
             "client.id": f"life-{life}",
             "enable.idempotence": not options.weak,
             "acks": "1" if options.weak else "all",
-            "message.timeout.ms": 120_000,
+            "message.timeout.ms": options.message_timeout_ms,
             "reconnect.backoff.max.ms": 500,
             "socket.timeout.ms": 10_000,
             "linger.ms": 5,
@@ -139,8 +140,12 @@ class Run(ClusterRun):
                     f"close() took {event['seconds'] - event['flushed_s']:.1f} s"
                 )
 
-    def _read_ledgers(self) -> None:
-        ended_well = set(self._life_of.values())
+    def _none_runs(self) -> bool:
+        return all(process.code() is not None for process in self._slots.values())
+
+    def _read_ledgers(self, dead: set[int]) -> None:
+        """``dead``: the slots whose process ended by itself, before the command to leave."""
+        ended_well = {life for slot, life in self._life_of.items() if slot not in dead}
         for life in range(self._lives):
             found = Life.read(life, self._ledger_of(life), killed=life not in ended_well)
             self.result.lives.append(found)

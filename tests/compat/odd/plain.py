@@ -26,6 +26,8 @@ OWN_ATTRIBUTES = {"config_type", "documentation"}
 """The attributes that only kafka_native's types have."""
 _objects = re.compile(r"<[\w.]+ object at 0x[0-9a-f]+>")
 _groups = re.compile(r"GROUP-\d+")
+_class_names = re.compile(r"'(?:[\w.]+\.)?(\w+)' object is not callable")
+"""Python shows the module of confluent_kafka's classes, which are written in C."""
 _ids = re.compile(r"0x[0-9a-f]+|[0-9a-f]{8}-[0-9a-f-]{27}")
 DEPTH_MAX = 6
 
@@ -123,7 +125,7 @@ def outcome(env: Env, call: Callable[[], Any]) -> dict[str, Any]:
         return {"returns": result}
     except BaseException as error:
         try:
-            text = str(error)[:200]
+            text = _class_names.sub(r"'\1' object is not callable", str(error))[:200]
         except Exception as failure:
             text = f"{type(failure).__name__} of str()"
         return {"raises": raised(env, error), "text": text}

@@ -29,6 +29,7 @@ DT_NULL, DT_STRTAB, DT_RPATH, DT_BIND_NOW, DT_RUNPATH, DT_FLAGS, DT_FLAGS_1 = (
 DF_BIND_NOW, DF_1_NOW = 8, 1
 EM_X86_64 = 62
 STT_FUNC = 2
+STB_WEAK = 2
 ENDBR64 = bytes.fromhex("f30f1efa")
 # The bits of the properties GNU_PROPERTY_X86_FEATURE_1_AND and GNU_PROPERTY_AARCH64_FEATURE_1_AND.
 FEATURES = {0xC0000002: {1: "IBT", 2: "SHSTK"}, 0xC0000000: {1: "BTI", 2: "PAC"}}
@@ -52,6 +53,7 @@ class Symbol:
     name: str
     address: int
     is_function: bool
+    is_weak: bool
 
 
 class Elf:
@@ -164,7 +166,15 @@ class Elf:
                 names = sections[section[6]][4]
                 raw = self._data[section[4] : section[4] + section[5]]
                 for name, info, _, _, address, _ in struct.iter_unpack("<IBBHQQ", raw):
-                    symbols.append(Symbol(self._text(names + name), address, info & 15 == STT_FUNC))
+                    kind, binding = info & 15, info >> 4
+                    symbols.append(
+                        Symbol(
+                            self._text(names + name),
+                            address,
+                            kind == STT_FUNC,
+                            binding == STB_WEAK,
+                        )
+                    )
         return symbols
 
     def _of(self, kind: int) -> Iterator[Segment]:
