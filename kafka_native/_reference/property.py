@@ -16,7 +16,8 @@ MEDIUM: Final = "medium"
 LOW: Final = "low"
 
 REDACTED: Final = "[redacted]"
-_LOGIN: Final = re.compile(r"(?<=://).*@|[^\s,@/]+:(?!//)[^\s,@]*@", re.DOTALL)
+# A match begins where a word begins. A search from each letter would take long for a long value.
+_LOGIN: Final = re.compile(r"(?<=://).*@|(?<![^\s,@/])[^\s,@/]+:(?!//)[^\s,@]*@", re.DOTALL)
 _QUERY: Final = re.compile(r"(://[^?]*\?).+", re.DOTALL)
 
 
@@ -95,4 +96,6 @@ def without_secrets(text: str) -> str:
     """
     if "PRIVATE KEY-----" in text:
         return REDACTED
-    return _QUERY.sub(rf"\1{REDACTED}", _LOGIN.sub(f"{REDACTED}@", text))
+    if "@" in text:
+        text = _LOGIN.sub(f"{REDACTED}@", text)
+    return _QUERY.sub(rf"\1{REDACTED}", text) if "?" in text else text

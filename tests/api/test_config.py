@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_native import config
-from kafka_native._reference.property import CONSUMER
+from kafka_native._reference.property import CONSUMER, without_secrets
 from kafka_native.config import PROPERTIES, Config, Property, State, duration_ms, parse
 from kafka_native.errors import KafkaError, KafkaException
 
@@ -624,6 +624,25 @@ def test_secrets_are_never_shown() -> None:
             conf = parse({**PLAIN, declared.name: "s3cret-word"}, "producer")
             assert "s3cret-word" not in repr(conf) + str(conf)
             assert "[redacted]" in repr(conf)
+
+
+def test_a_long_value_is_refused_without_a_long_search_for_secrets() -> None:
+    """A search whose time grows with the square of the length would take an hour."""
+    for end in ("", "@", ":", "?"):
+        with pytest.raises(KafkaException, match=r'got "x+…"'):
+            parse({**PLAIN, "linger.ms": "x" * 1_000_000 + end}, "producer")
+
+
+def test_logins_and_queries_are_redacted_wherever_they_begin() -> None:
+    for text, shown in {
+        "ab:c@d": "[redacted]@d",
+        "http://h,ab:c@d": "http://[redacted]@d",
+        "e, ab:c@d": "e, [redacted]@d",
+        "a@b:c@d": "a@[redacted]@d",
+        "a:b": "a:b",
+        "http://h/p?q=1": "http://h/p?[redacted]",
+    }.items():
+        assert without_secrets(text) == shown
 
 
 def test_names_that_hold_secrets_are_marked() -> None:
