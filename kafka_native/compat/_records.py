@@ -83,6 +83,20 @@ def record_of(
     )
 
 
+def message_fields(
+    partition: int | None, timestamp_ms: int | None, headers: Iterable[tuple[str, bytes]] | None
+) -> dict[str, Any]:
+    """Return the arguments of send() that are given, as those of `Producer.produce()`."""
+    found: dict[str, Any] = {}
+    if partition is not None:
+        found["partition"] = partition
+    if timestamp_ms is not None:
+        found["timestamp"] = timestamp_ms
+    if headers is not None:
+        found["headers"] = list(headers)
+    return found
+
+
 def metadata_of(message: Message) -> RecordMetadata:
     """Return where a delivered message was written."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()

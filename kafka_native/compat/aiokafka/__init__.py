@@ -36,6 +36,7 @@ from kafka_native.compat._records import (
     RecordMetadata,
     TopicPartition,
     by_partition,
+    message_fields,
     metadata_of,
     offsets_of,
     ours,
@@ -116,13 +117,7 @@ class AIOKafkaProducer:
 
         :return: A future. Await it for the broker's answer.
         """
-        given: dict[str, Any] = {}
-        if partition is not None:
-            given["partition"] = partition
-        if timestamp_ms is not None:
-            given["timestamp"] = timestamp_ms
-        if headers is not None:
-            given["headers"] = list(headers)
+        given = message_fields(partition, timestamp_ms, headers)
         with converted():
             delivery = await self._started.produce(
                 topic, self._value(value), self._key(key), **given

@@ -40,6 +40,7 @@ from kafka_native.compat._records import (
     RecordMetadata,
     TopicPartition,
     by_partition,
+    message_fields,
     metadata_of,
     offsets_of,
     ours,
@@ -159,13 +160,7 @@ class KafkaProducer:
         :raises KafkaTimeoutError: The queue is still full.
         """
         sent = FutureRecordMetadata(self._client)
-        given: dict[str, Any] = {}
-        if partition is not None:
-            given["partition"] = partition
-        if timestamp_ms is not None:
-            given["timestamp"] = timestamp_ms
-        if headers is not None:
-            given["headers"] = list(headers)
+        given = message_fields(partition, timestamp_ms, headers)
         try:
             with converted():
                 self._client.produce(
