@@ -6,11 +6,11 @@ import datetime
 import os
 import platform
 import re
-import subprocess
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from dev.version import read_commit
+
 Environment = dict[str, dict[str, str]]
 
 
@@ -28,7 +28,7 @@ def environment(versions: dict[str, str], settings: dict[str, object], command: 
         },
         "versions": {
             platform.python_implementation(): platform.python_version(),
-            "kafka_native": f"{version('kafka-native')} (commit {commit()})",
+            "kafka_native": f"{version('kafka-native')} (commit {read_commit()})",
             **versions,
         },
         "settings": {name: str(value) for name, value in settings.items()},
@@ -41,18 +41,6 @@ def version(package: str) -> str:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def commit() -> str:
-    """Return the checkout's commit, or "unknown" outside a checkout."""
-    done = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def processor() -> str:

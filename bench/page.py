@@ -11,7 +11,7 @@ import click
 
 from bench.adapters import Figures
 from bench.charts import Panel, draw
-from bench.environment import ROOT, Environment
+from bench.environment import Environment
 from bench.report import Rounds, spread
 from bench.scenarios import (
     CPU,
@@ -25,6 +25,7 @@ from bench.scenarios import (
     Measure,
     Scenario,
 )
+from dev.version import ROOT
 
 MEASURED = ROOT / "bench" / "measured.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"

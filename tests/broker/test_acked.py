@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from dev.version import read_commit
 from tests.broker import test_planted
 from tests.broker.acked.ledger import (
     LIFE_SHIFT,
@@ -26,9 +27,8 @@ from tests.broker.acked.ledger import (
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
-from tests.broker.cluster import NoBroker
 from tests.harness import reliability
-from tests.harness.cluster_run import Rig
+from tests.harness.cluster_run import Rig, rig_or_skip
 from tests.harness.runs import each_break
 
 LOST = number_of(0, 5)
@@ -191,17 +191,14 @@ def test_a_run_is_a_line_with_its_seed_and_commit(tmp_path: Path) -> None:
     good, bad = map(json.loads, (tmp_path / "acked.jsonl").read_text().splitlines())
     assert (good["verdict"], bad["verdict"]) == ("passed", "broken")
     assert (good["options"], good["seconds"], good["faults"]) == ({"seed": 7}, 60, {"kill": 2})
-    assert good["commit"] == reliability.commit()
+    assert good["commit"] == read_commit()
 
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Rig]:
     """Yield three brokers behind proxies."""
-    try:
-        with acked_rig(0) as found:
-            yield found
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
+    with rig_or_skip(acked_rig(0)) as found:
+        yield found
 
 
 @pytest.mark.slow
@@ -241,7 +238,7 @@ def test_every_planted_bug_is_caught_by_its_rule(three: Rig) -> None:
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 def test_librdkafka_without_idempotence_loses_messages_or_writes_them_twice(three: Rig) -> None:
-    """The faults are real ones: a client that isn't told to be careful breaks the rules."""
+    """The faults are real ones: a client without idempotence breaks the rules."""
     options = Options(
         seconds=30.0,
         client="confluent",

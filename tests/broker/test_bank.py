@@ -13,10 +13,10 @@ import pytest
 from kafka_native import KafkaException, Producer
 from tests.broker.bank.run import Options, Run, bank_rig
 from tests.broker.bank.verify import RULES, Result, violations
-from tests.broker.cluster import NoBroker, quiet
+from tests.broker.cluster import quiet
 from tests.broker.support import create, end_of, their_consumer
 from tests.harness import readers
-from tests.harness.cluster_run import Rig
+from tests.harness.cluster_run import Rig, rig_or_skip
 from tests.harness.runs import each_break
 from tests.waiting import wait_for
 
@@ -122,11 +122,8 @@ def test_open_transactions_are_found_in_the_tools_output() -> None:
 @pytest.fixture(scope="module")
 def three() -> Iterator[Rig]:
     """Yield three brokers behind proxies."""
-    try:
-        with bank_rig(0) as found:
-            yield found
-    except NoBroker as reason:
-        pytest.skip(f"no Apache Kafka: {reason}")
+    with rig_or_skip(bank_rig(0)) as found:
+        yield found
 
 
 @pytest.mark.slow

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
 from typing import NamedTuple
 
 import pytest
@@ -18,8 +17,7 @@ from tests.broker.acked.verify import violations
 from tests.broker.bank import run as bank
 from tests.broker.bank import verify
 from tests.broker.bank.run import bank_rig
-from tests.broker.cluster import NoBroker
-from tests.harness.cluster_run import Rig
+from tests.harness.cluster_run import Rig, rig_or_skip
 
 pytestmark = [
     pytest.mark.slow,
@@ -55,11 +53,7 @@ SHOWN_ABORTED = "shown-aborted"
 @pytest.fixture(scope="module")
 def three() -> Iterator[Rig]:
     """Yield three brokers behind proxies."""
-    with ExitStack() as stack:
-        try:
-            found = stack.enter_context(acked_rig(0))
-        except NoBroker as reason:
-            pytest.skip(f"no Apache Kafka: {reason}")
+    with rig_or_skip(acked_rig(0)) as found:
         yield found
 
 
@@ -87,11 +81,7 @@ def test_a_planted_bug_is_caught(
 
 def test_a_consumer_that_shows_aborted_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED)
-    with ExitStack() as stack:
-        try:
-            three = stack.enter_context(bank_rig(0))
-        except NoBroker as reason:
-            pytest.skip(f"no Apache Kafka: {reason}")
+    with rig_or_skip(bank_rig(0)) as three:
         run = bank.Run(three, bank.Options(seconds=15.0, faults=("kill",)))
         found = verify.violations(run.run())
     print("\n".join([*run.lines(), *found]))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import time
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pytest
 from confluent_kafka import KafkaException
 
 import kafka_native
 from kafka_native import ElectionType
 from kafka_native.admin import AdminClient, NewPartitionReassignment
-from tests.broker.cluster import Broker, Cluster, Listener, quiet, start
+from tests.broker.cluster import Broker, Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import in_sync
 from tests.harness.processes import Child
 from tests.harness.proxy import Chaos, Proxy
@@ -48,6 +49,17 @@ def rig(seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX) -> It
         for proxy, behind in zip(proxies, cluster.listeners["CLIENTS"].split(","), strict=True):
             proxy.target = behind
         yield Rig(cluster, proxies, fates)
+
+
+@contextmanager
+def rig_or_skip(made: AbstractContextManager[Rig]) -> Iterator[Rig]:
+    """Yield the running cluster, or skip the test where no Apache Kafka can run."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(made)
+        except NoBroker as reason:
+            pytest.skip(f"no Apache Kafka: {reason}")
+        yield found
 
 
 @dataclass

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
+from dev.version import ROOT, read_commit
+
 FOLDER = ROOT / "bench" / "reliability"
-
-
-def commit() -> str:
-    """Return the commit of this tree, with "+" if files have changed since."""
-    found = subprocess.run(
-        ["git", "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    return found.stdout.strip()
 
 
 def record(
@@ -40,7 +28,7 @@ def record(
     """
     line = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "commit": commit(),
+        "commit": read_commit(),
         "options": dict(options),
         "seconds": round(seconds),
         "faults": dict(sorted(faults.items())),
