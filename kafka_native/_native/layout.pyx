@@ -2,8 +2,8 @@
 """Struct classes of the protocol package in the codec's view: slot offsets and defaults.
 
 Threads: any. A layout never changes. The slots of an instance may change in another thread: they
-are read and replaced under the instance's lock, if Python has no interpreter lock. Memory: a layout keeps its class and the defaults of its
-table alive. An instance owns the contents of its slots, like any Python object with ``__slots__``.
+are read and replaced under the instance's lock, if Python has no interpreter lock. Memory: a layout
+keeps its class and the defaults of its table alive. An instance owns the contents of its slots, like any Python object with ``__slots__``.
 """
 
 from __future__ import annotations

@@ -679,7 +679,7 @@ def live_chunks():
 def live_messages():
     """Return the number of Messages in this process, for leak checks.
 
-    Raises NotImplementedError on a free-threaded Python, where nobody counts them.
+    Raises NotImplementedError on a free-threaded Python, which doesn't count Messages.
     """
     if FREE_THREADED:
         raise NotImplementedError("a free-threaded Python doesn't count Messages")

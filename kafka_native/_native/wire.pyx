@@ -8,8 +8,8 @@ decoder run it without a call into Python for each field. Fields are slots, so b
 offset.
 
 Threads: any. A plan never changes. Other threads may change a message while it is encoded: each
-field and element is read once, as a new reference. Memory: ``_kept`` of a plan or a layout keeps the objects
-alive to which its tables point.
+field and element is read once, as a new reference. Memory: ``_kept`` of a plan or a layout keeps the
+objects alive to which its tables point.
 """
 
 from __future__ import annotations
