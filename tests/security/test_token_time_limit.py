@@ -169,7 +169,9 @@ def test_a_proxy_on_the_way_to_awss_token_service(
                     CONFIG: "region=eu-north-1,audience=x,sts_endpoint=http://sts.example",
                 }
             )
-        assert server.connections in (1, 2)  # botocore repeats a request once after a slow read
+        # The request goes on in its thread. botocore repeats it once after a slow read.
+        wait_for(lambda: server.connections > 0, "a connection to the proxy")
+        assert server.connections in (1, 2)
 
 
 def test_awss_token_service_answers_with_too_much(
