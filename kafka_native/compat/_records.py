@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import kafka_native
-from kafka_native import Message
+from kafka_native import ConsumerGroupMetadata, Message
 
 
 class TopicPartition(NamedTuple):
@@ -125,6 +125,11 @@ def offsets_of(offsets: Mapping[tuple[str, int], Any]) -> list[kafka_native.Topi
         offset, text = (stored, "") if isinstance(stored, int) else stored[:2]
         found.append(kafka_native.TopicPartition(topic, number, offset, metadata=text))
     return found
+
+
+def group_of(group: ConsumerGroupMetadata | str) -> ConsumerGroupMetadata:
+    """Return a group's id as the identity of a consumer that is no member."""
+    return ConsumerGroupMetadata(group) if isinstance(group, str) else group
 
 
 def by_partition(records: Iterable[ConsumerRecord]) -> dict[TopicPartition, list[ConsumerRecord]]:

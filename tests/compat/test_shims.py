@@ -112,6 +112,129 @@ async def main():
 asyncio.run(main())
 """
 
+SYNC_GROUP = """
+from kafka import (
+    ConsumerRebalanceListener, KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition
+)
+from kafka.errors import KafkaError
+
+
+class Listener(ConsumerRebalanceListener):
+    def on_partitions_assigned(self, assigned):
+        if assigned:
+            print("assigned", assigned)
+            consumer.seek(where, 1)
+
+    def on_partitions_revoked(self, revoked):
+        if revoked:
+            print("revoked", revoked)
+
+
+class Broken(Listener):
+    def on_partitions_assigned(self, assigned):
+        if assigned:
+            raise ValueError(assigned)
+
+
+where = TopicPartition("orders", 0)
+options = {"bootstrap_servers": "localhost:9092", "group_id": "billing", "enable_auto_commit": False}
+producer = KafkaProducer(bootstrap_servers="localhost:9092", transactional_id="billing-1", retries=9)
+producer.init_transactions()
+producer.begin_transaction()
+for number in range(4):
+    producer.send("orders", b"v%d" % number)
+producer.commit_transaction()
+
+consumer = KafkaConsumer(**options)
+consumer.subscribe(["orders"], listener=Listener())
+record = next(consumer)
+print(record.offset, consumer.highwater(where), consumer.group_metadata().group_id)
+producer.begin_transaction()
+producer.send("invoices", record.value)
+position = {where: OffsetAndMetadata(record.offset + 1, "", -1)}
+producer.send_offsets_to_transaction(position, consumer.group_metadata())
+producer.commit_transaction()
+print(consumer.committed(where))
+producer.begin_transaction()
+producer.send_offsets_to_transaction({where: OffsetAndMetadata(3, "", -1)}, "billing")
+producer.abort_transaction()
+print(consumer.committed(where))
+consumer.close()
+consumer = KafkaConsumer(**options)
+print(consumer.committed(where))
+consumer.subscribe(["orders"], listener=Broken())
+try:
+    while True:
+        consumer.poll(100)
+except KafkaError as error:
+    print(type(error.__cause__))
+"""
+ASYNC_GROUP = """
+import asyncio
+from aiokafka import (
+    AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, OffsetAndMetadata, TopicPartition
+)
+
+where = TopicPartition("orders", 0)
+
+
+class Listener(ConsumerRebalanceListener):
+    async def on_partitions_assigned(self, assigned):
+        await asyncio.sleep(0)
+        print("assigned", set(assigned))
+        consumer.seek(where, 1)
+
+    def on_partitions_revoked(self, revoked):
+        if revoked:
+            print("revoked", revoked)
+
+
+class Broken(Listener):
+    async def on_partitions_assigned(self, assigned):
+        print("raising")
+        raise ValueError(assigned)
+
+
+async def main():
+    producer = AIOKafkaProducer(bootstrap_servers="localhost:9092", transactional_id="billing-1")
+    await producer.start()
+    async with producer.transaction():
+        for number in range(4):
+            await producer.send("orders", b"v%d" % number)
+
+    global consumer
+    for listener in (Listener(), Broken()):
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers="localhost:9092",
+            group_id="billing",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+        )
+        consumer.subscribe(topics=["orders"], listener=listener)
+        await consumer.start()
+        record = await consumer.getone()
+        print(record.offset, consumer.highwater(where), consumer.subscription())
+        async with producer.transaction():
+            await producer.send("invoices", record.value)
+            await producer.send_offsets_to_transaction({where: record.offset + 1}, "billing")
+        print(await consumer.committed(where))
+        await producer.begin_transaction()
+        await producer.send_offsets_to_transaction({where: OffsetAndMetadata(3, "")}, "billing")
+        await producer.abort_transaction()
+        print(await consumer.seek_to_committed())
+        print((await consumer.getone()).offset)
+        await consumer.stop()
+    by_hand = AIOKafkaConsumer(bootstrap_servers="localhost:9092", auto_offset_reset="earliest")
+    by_hand.assign([where])
+    await by_hand.start()
+    print(by_hand.assignment(), (await by_hand.getone()).offset)
+    await by_hand.stop()
+    await producer.stop()
+
+
+asyncio.run(main())
+"""
+
 
 def shimmed(code: str, module: str) -> str:
     """Change the imports."""
@@ -122,12 +245,20 @@ def shimmed(code: str, module: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("module", "code"), [("kafka", SYNC), ("aiokafka", ASYNC)])
-def test_a_program_has_the_same_outcome(module: str, code: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "code", "count"),
+    [
+        ("kafka", SYNC, 7),
+        ("aiokafka", ASYNC, 7),
+        ("kafka", SYNC_GROUP, 7),
+        ("aiokafka", ASYNC_GROUP, 9),
+    ],
+)
+def test_a_program_has_the_same_outcome(module: str, code: str, count: int) -> None:
     pytest.importorskip(module)
     mine = outcome([shimmed(code, module)])
     assert mine == outcome([code])
-    assert len(mine[1]) == 7
+    assert len(mine[1]) == count
 
 
 @pytest.mark.slow

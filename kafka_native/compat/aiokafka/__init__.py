@@ -12,6 +12,8 @@ property of kafka_native.
 from __future__ import annotations
 
 import asyncio
+import inspect
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -21,6 +23,13 @@ from kafka_native import Message
 from kafka_native._native.coroutines import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.compat._errors import IllegalStateError, converted, error_of
+from kafka_native.compat._listener import (
+    ConsumerRebalanceListener,
+    Method,
+    Ours,
+    assign,
+    callbacks_of,
+)
 from kafka_native.compat._options import (
     AIOKAFKA_PRODUCER,
     CONSUMER,
@@ -36,6 +45,7 @@ from kafka_native.compat._records import (
     RecordMetadata,
     TopicPartition,
     by_partition,
+    group_of,
     message_fields,
     metadata_of,
     offsets_of,
@@ -50,10 +60,13 @@ if TYPE_CHECKING:
 __all__ = [
     "AIOKafkaConsumer",
     "AIOKafkaProducer",
+    "ConsumerRebalanceListener",
     "ConsumerRecord",
     "OffsetAndMetadata",
     "TopicPartition",
 ]
+
+logger = logging.getLogger(__name__)
 
 NOT_STARTED = "the client isn't started: await start() first"
 
@@ -168,6 +181,13 @@ class AIOKafkaProducer:
         with converted():
             await self._started.abort_transaction()
 
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[tuple[str, int], Any], group_id: str
+    ) -> None:
+        """Commit offsets of a group with the transaction."""
+        with converted():
+            await self._started.send_offsets_to_transaction(offsets_of(offsets), group_of(group_id))
+
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Return a block that commits at its end, and aborts if it raises."""
         return self._transaction()
@@ -193,6 +213,10 @@ class AIOKafkaConsumer:
         :raises TypeError: An option is unknown, or has no counterpart.
         """
         self._topics = list(topics)
+        self._partitions: list[tuple[str, int]] = []
+        self._pattern: str | None = None
+        self._listener: ConsumerRebalanceListener | None = None
+        self._stopping = False
         self._key = function(options, "key_deserializer")
         self._value = function(options, "value_deserializer")
         self._conf = properties(options, CONSUMER, CONSUMER_DEFAULTS)
@@ -205,25 +229,24 @@ class AIOKafkaConsumer:
         return self._client
 
     async def start(self) -> None:
-        """Create the client, and subscribe to the constructor's topics."""
+        """Create the client, and read what the constructor, `subscribe()` or `assign()` named."""
         if self._client is not None:
             return
         with converted():
             client = self._client = AIOConsumer(self._conf)
-            if not self._topics:
+            found = self._partitions
+            if self._pattern or (self._topics and "group.id" in self._conf):
+                self.subscribe(self._topics, self._pattern, self._listener)
                 return
-            if "group.id" in self._conf:
-                await client.subscribe(self._topics)
-                return
-            found = [
-                (topic, number)
-                for topic in self._topics
-                for number in (await client.list_topics(topic)).topics[topic].partitions
-            ]
-            await client.assign(ours(found))
+            for topic in self._topics:
+                known = (await client.list_topics(topic)).topics[topic]
+                found += [(topic, number) for number in known.partitions]
+            if found:
+                await client.assign(ours(found))
 
     async def stop(self) -> None:
         """Commit if enable_auto_commit is on, leave the group, and close the client."""
+        self._stopping = True
         if self._client is not None:
             with converted():
                 await self._client.close()
@@ -278,10 +301,39 @@ class AIOKafkaConsumer:
         """Return the next message."""
         return await self.getone()
 
-    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
-        """Read topics as a member of the group. A pattern matches from a name's beginning."""
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group. A pattern matches from a name's beginning.
+
+        :param listener: Called inside `getone()` and `getmany()`, but not in `stop()`. The logger
+            ``kafka_native.compat.aiokafka`` has its exceptions.
+        """
+        callbacks = callbacks_of(listener, self._assigned, self._called)
         with converted():
-            self._started._core.subscribe(pattern_of(topics, pattern))
+            if self._client is None:
+                self._topics, self._pattern = list(topics), pattern
+                self._partitions, self._listener = [], listener
+                return
+            assign, revoke, lose = map(self._client._deferred, callbacks)
+            self._client._core.subscribe(pattern_of(topics, pattern), assign, revoke, lose)
+
+    async def _assigned(self, method: Method, partitions: Ours) -> None:
+        assign(self._started._core, partitions)
+        await self._called(method, partitions)
+
+    async def _called(self, method: Method, partitions: Ours) -> None:
+        if self._stopping:
+            return
+        try:
+            outcome = method(theirs(partitions))
+            if inspect.isawaitable(outcome):
+                await outcome
+        except Exception:
+            logger.exception("%s has raised", getattr(method, "__qualname__", method))
 
     def unsubscribe(self) -> None:
         """Leave the group, and read no topic."""
@@ -294,6 +346,9 @@ class AIOKafkaConsumer:
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read these partitions, without a group."""
+        if self._client is None:
+            self._topics, self._pattern, self._partitions = [], None, list(partitions)
+            return
         with converted():
             self._started._core.assign(ours(partitions))
 
@@ -350,6 +405,28 @@ class AIOKafkaConsumer:
         with converted():
             [found] = await self._started.committed(ours([partition]))
         return found.offset if found.offset >= 0 else None
+
+    def highwater(self, partition: tuple[str, int]) -> int | None:
+        """Return the end offset of the partition's last fetch; None before the first one."""
+        with converted():
+            [where] = ours([partition])
+            _, high = self._started._core.get_watermark_offsets(where, cached=True)
+        return high if high >= 0 else None
+
+    async def seek_to_committed(
+        self, *partitions: tuple[str, int]
+    ) -> dict[TopicPartition, int | None]:
+        """Continue at the group's committed offsets of these partitions, or of all.
+
+        :return: The offsets. A partition without one is None, and continues where it is.
+        """
+        found = {}
+        for topic, number in partitions or self.assignment():
+            where = TopicPartition(topic, number)
+            found[where] = offset = await self.committed(where)
+            if offset is not None:
+                self.seek(where, offset)
+        return found
 
     async def beginning_offsets(
         self, partitions: Iterable[tuple[str, int]]

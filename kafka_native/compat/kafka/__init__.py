@@ -17,13 +17,20 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import kafka_native
-from kafka_native import Consumer, Message, Producer
+from kafka_native import Consumer, ConsumerGroupMetadata, Message, Producer
 from kafka_native.compat._errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
     converted,
     error_of,
+)
+from kafka_native.compat._listener import (
+    ConsumerRebalanceListener,
+    Method,
+    Ours,
+    assign,
+    callbacks_of,
 )
 from kafka_native.compat._options import (
     CONSUMER_DEFAULTS,
@@ -40,6 +47,7 @@ from kafka_native.compat._records import (
     RecordMetadata,
     TopicPartition,
     by_partition,
+    group_of,
     message_fields,
     metadata_of,
     offsets_of,
@@ -52,6 +60,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 __all__ = [
+    "ConsumerGroupMetadata",
+    "ConsumerRebalanceListener",
     "ConsumerRecord",
     "KafkaConsumer",
     "KafkaProducer",
@@ -228,6 +238,26 @@ class KafkaProducer:
         with converted():
             self._client.abort_transaction()
 
+    def send_offsets_to_transaction(
+        self,
+        offsets: Mapping[tuple[str, int], Any],
+        group_metadata: ConsumerGroupMetadata | str,
+    ) -> None:
+        """Commit offsets with the transaction.
+
+        :param group_metadata: `KafkaConsumer.group_metadata()`. With a group's id instead, the
+            broker can't refuse a consumer that has left the group.
+        """
+        with converted():
+            self._client.send_offsets_to_transaction(offsets_of(offsets), group_of(group_metadata))
+
+
+def _called(method: Method, partitions: Ours) -> None:
+    try:
+        method(theirs(partitions))
+    except Exception as error:
+        raise KafkaError("the rebalance listener has raised") from error
+
 
 class KafkaConsumer:
     """A consumer with the calls of kafka-python's.
@@ -294,10 +324,24 @@ class KafkaConsumer:
             messages = [first, *(self._client.consume(more, 0) if more else ())]
         return by_partition(self._record(message) for message in messages)
 
-    def subscribe(self, topics: Iterable[str] = (), pattern: str | None = None) -> None:
-        """Read topics as a member of the group. A pattern matches from a name's beginning."""
+    def subscribe(
+        self,
+        topics: Iterable[str] = (),
+        pattern: str | None = None,
+        listener: ConsumerRebalanceListener | None = None,
+    ) -> None:
+        """Read topics as a member of the group. A pattern matches from a name's beginning.
+
+        :param listener: Called inside `poll()`, the iteration and `close()`. They raise a
+            KafkaError if it raises.
+        """
+        callbacks = callbacks_of(listener, self._assigned, _called)
         with converted():
-            self._client.subscribe(pattern_of(topics, pattern))
+            self._client.subscribe(pattern_of(topics, pattern), *callbacks)
+
+    def _assigned(self, method: Method, partitions: Ours) -> None:
+        assign(self._client, partitions)
+        _called(method, partitions)
 
     def unsubscribe(self) -> None:
         """Leave the group, and read no topic."""
@@ -360,6 +404,17 @@ class KafkaConsumer:
                 self._client.commit(asynchronous=False)
             else:
                 self._client.commit(offsets=offsets_of(offsets), asynchronous=False)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Return this member's identity, for `KafkaProducer.send_offsets_to_transaction()`."""
+        with converted():
+            return self._client.consumer_group_metadata()
+
+    def highwater(self, partition: tuple[str, int]) -> int | None:
+        """Return the end offset of the partition's last fetch; None before the first one."""
+        with converted():
+            _, high = self._client.get_watermark_offsets(ours([partition])[0], cached=True)
+        return high if high >= 0 else None
 
     def committed(self, partition: tuple[str, int]) -> int | None:
         """Return the group's committed offset; None if there is none."""
