@@ -190,8 +190,8 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 
 # --- benchmarks, documents, packages ---
 
-bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine
-	$(PY) -m bench $(ARGS)
+bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine (QUICK=1: five minutes)
+	$(PY) -m bench $(if $(QUICK),--quick) $(ARGS)
 
 docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations, build/evidence.md from dev/
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md

@@ -19,6 +19,7 @@ import confluent_kafka
 from rich.console import Console
 
 from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
+from bench.adapters.program import SOURCES
 from bench.broker import at_rest, broker, landed, topic
 from bench.environment import Environment, environment, version
 from bench.report import LATENCIES, Rounds, show, table, verdicts
@@ -26,9 +27,12 @@ from kafka_native import Producer
 from kafka_native.cli.measurements import number_option
 
 LATENCY_MESSAGES = 5000
-GO_MODULE = Path(__file__).parent / "peers" / "franz_go" / "go.mod"
 WARM_UP_MESSAGES = 500_000
 WARM_UPS = 3
+# --quick: a look at the usual scenarios in five minutes, without the programs that Rust compiles.
+QUICK = {"messages": 500_000, "rounds": 1, "warm_ups": 1}
+QUICK_SCENARIOS = ("produce", "callback", "consume", "poll", "arrow", "latency")
+QUICK_ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "java", "franz_go", "raw")
 TIMEOUT_S = 600
 # "spread" makes a thousand topics, "wide" a topic of ten thousand partitions.
 USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
@@ -106,7 +110,7 @@ def usable(adapters: str, console: Console) -> list[str]:
     return found
 
 
-def warm_up(adapters: list[str], task: Task) -> None:
+def warm_up(adapters: list[str], task: Task, times: int) -> None:
     """Run each adapter a few times unrecorded: a new broker is slow for its first clients.
 
     The codec and the payload are those of the run, because compressed batches use other code of the
@@ -114,7 +118,7 @@ def warm_up(adapters: list[str], task: Task) -> None:
     """
     with topic(task.bootstrap, task.partitions) as name:
         short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
-        for scenario in ("produce", "consume") * WARM_UPS:
+        for scenario in ("produce", "consume") * times:
             for adapter in adapters:
                 if can(adapter, scenario, short):
                     # A failure will be a line of the table.
@@ -212,15 +216,24 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
         return figures
 
 
+def peer_versions() -> dict[str, str]:
+    """The versions of the peers that Go and Cargo fetch."""
+    go = (SOURCES / "franz_go" / "go.mod").read_text(encoding="utf-8")
+    cargo = (SOURCES / "rust" / "Cargo.toml").read_text(encoding="utf-8")
+    found = re.findall(r"(franz-go) v(\S+)", go)
+    return dict(found + re.findall(r'^(krafka|rdkafka) = .*?"=([^"]+)"', cargo, re.MULTILINE))
+
+
 def described(kafka: str, task: Task) -> Environment:
     """The machine, the versions and the settings of this run."""
-    go = re.search(r"franz-go (v\S+)", GO_MODULE.read_text(encoding="utf-8"))
     versions = {
         "confluent_kafka": version("confluent-kafka"),
         "librdkafka": confluent_kafka.libversion()[0],
-        "franz-go": go[1] if go else "unknown",
         "aiokafka": version("aiokafka"),
-        "Apache Kafka": kafka,
+        "kafka-python": version("kafka-python"),
+        "kafkarrow": version("kafkarrow"),
+        **peer_versions(),
+        "Apache Kafka and its client": kafka,
     }
     names = ("count", "size", "partitions", "acks", "idempotent", "codec", "payload", "threads")
     settings = {name: getattr(task, name) for name in names}
@@ -255,6 +268,7 @@ def described(kafka: str, task: Task) -> Environment:
     help="group.initial.rebalance.delay.ms of a new broker.",
 )
 @click.option("--adapters", default=",".join(ADAPTERS), show_default=True)
+@click.option("--quick", is_flag=True, help="Some scenarios, few messages, one round.")
 @click.option(
     "--output",
     default="build/bench",
@@ -278,6 +292,7 @@ def main(
     protocol: str,
     delay: int,
     adapters: str,
+    quick: bool,
     output: Path,
 ) -> None:
     """Compare kafka_native with other clients and with the broker's limit, on this machine.
@@ -287,6 +302,11 @@ def main(
     console = Console(width=110)
     results: dict[str, object] = {}
     failed: dict[str, dict[str, str]] = {}
+    warm_ups = WARM_UPS
+    if quick:
+        messages, rounds, warm_ups = QUICK["messages"], QUICK["rounds"], QUICK["warm_ups"]
+        scenarios = scenarios or QUICK_SCENARIOS
+        adapters = ",".join(each for each in adapters.split(",") if each in QUICK_ADAPTERS)
     with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
         console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
         names = usable(adapters, console)
@@ -306,7 +326,7 @@ def main(
         task = dataclasses.replace(
             task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids
         )
-        warm_up(names, task)
+        warm_up(names, task, warm_ups)
         for scenario in scenarios or USUAL:
             count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
             able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]

@@ -45,7 +45,8 @@ scenario.
   {rounds} rounds, with the lowest and the highest in parentheses.
 - `raw socket` is no client. It sends prebuilt requests or only counts fetched bytes. It shows the
   limit of the broker and the machine.
-- librdkafka and franz-go ran without Python: they are programs in C and Go.
+- librdkafka, Kafka's own client, franz-go, krafka and rdkafka ran without Python: they are programs
+  in C, Java, Go and Rust.
 - A client that is missing in a table has no such call, or no adapter for it here. A client that
   failed has a line that says why.
 

@@ -14,9 +14,14 @@ LIMITS = ("raw", "plaintext")
 NAMES = {
     OURS: "kafka_native",
     "confluent_kafka": "confluent_kafka",
-    "librdkafka": "librdkafka (C)",
-    "franz_go": "franz-go (Go)",
     "aiokafka": "aiokafka",
+    "kafka_python": "kafka-python",
+    "kafkarrow": "kafkarrow",
+    "librdkafka": "librdkafka (C)",
+    "java": "Kafka's client (Java)",
+    "franz_go": "franz-go (Go)",
+    "krafka": "krafka (Rust)",
+    "rdkafka": "rdkafka (Rust)",
     "raw": "raw socket (limit)",
     "plaintext": "kafka_native without TLS",
 }

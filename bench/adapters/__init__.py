@@ -14,7 +14,19 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "franz_go", "aiokafka", "raw")
+ADAPTERS = (
+    "kafka_native",
+    "confluent_kafka",
+    "aiokafka",
+    "kafka_python",
+    "kafkarrow",
+    "librdkafka",
+    "java",
+    "franz_go",
+    "krafka",
+    "rdkafka",
+    "raw",
+)
 QUEUE_MESSAGES = 2_000_000
 VALUES = 10_000
 PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import os
 import shutil
 import subprocess
 from functools import partial
 from pathlib import Path
 
-from bench.adapters import COLD_STARTS, RATE, Figures, Task
-from bench.adapters.program import BUILT, SOURCES, figures_of
+from bench.adapters import Figures, Task
+from bench.adapters.program import BUILT, SOURCES, run
 
 # go.sum has the hashes of all modules. No hash is added here, and no other version of Go is
 # downloaded.
@@ -50,10 +48,7 @@ def _program() -> Path:
 
 
 def _run(scenario: str, task: Task) -> Figures:
-    values = [value.decode() for value in task.values()]
-    more = {"scenario": scenario, "values": values, "starts": COLD_STARTS, "rate": RATE}
-    text = json.dumps(dataclasses.asdict(task) | more)
-    return figures_of([_program()], text.encode())
+    return run([_program()], scenario, task)
 
 
 produce = partial(_run, "produce")  # Client.Produce() in a loop

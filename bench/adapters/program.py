@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.adapters import Figures
+from bench.adapters import COLD_STARTS, RATE, Figures, Task
 
 SOURCES = Path(__file__).parent.parent / "peers"
 BUILT = Path("build/bench")
@@ -21,3 +22,10 @@ def figures_of(command: Sequence[object], stdin: bytes) -> Figures:
     if done.returncode:
         raise RuntimeError(f"{words[0]} failed: {done.stderr.decode(errors='replace')}")
     return Figures(**json.loads(done.stdout))
+
+
+def run(command: Sequence[object], scenario: str, task: Task) -> Figures:
+    """Run a program that reads its task as JSON."""
+    values = [value.decode() for value in task.values()]
+    more = {"scenario": scenario, "values": values, "starts": COLD_STARTS, "rate": RATE}
+    return figures_of(command, json.dumps(dataclasses.asdict(task) | more).encode())

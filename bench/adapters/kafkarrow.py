@@ -1,0 +1,38 @@
+"""The adapter of kafkarrow, which only reads, and only as columns.
+
+It orders the messages of all partitions by time.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from bench.adapters import Figures, Stopwatch, Task
+from bench.adapters.consumer_api import ROWS, WAIT_S
+
+
+def missing() -> str | None:
+    """The reason why this adapter can't run here, or None."""
+    return None if find_spec("kafkarrow") else "kafkarrow is not installed"
+
+
+def arrow(task: Task) -> Figures:
+    """Read with poll(), up to 100,000 rows a call, from the second call on."""
+    from kafkarrow import ConsumerManager, SourceTopic
+
+    conf = {"bootstrap.servers": task.bootstrap, "queued.min.messages": "1000000"}
+    size = min(ROWS, task.count // 2)
+    manager = ConsumerManager(conf, [SourceTopic.from_earliest(task.topic)], batch_size=size)
+
+    def rows() -> int:
+        count: int = manager.poll(timeout_ms=int(WAIT_S * 1e3)).num_rows
+        return count
+
+    first = taken = rows()
+    watch = Stopwatch()
+    while taken < task.count:
+        more = rows()
+        if not more:
+            raise RuntimeError(f"only {taken} of {task.count} messages came")
+        taken += more
+    return watch.figures(taken - first)
