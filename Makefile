@@ -39,7 +39,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom fuzz lint bench docs docs-site wheel wheels clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom fuzz lint bench bench-micro docs docs-site wheel wheels clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -192,6 +192,10 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 
 bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine (QUICK=1: five minutes)
 	$(PY) -m bench $(if $(QUICK),--quick) $(ARGS)
+
+bench-micro: build $(VENV)/.test-ready ## count the instructions of the hot paths; fails if one exceeds its budget by 5 %
+	@.ci/debian-packages valgrind=valgrind
+	$(PY) -m bench micro $(ARGS)
 
 docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations, build/evidence.md from dev/
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md

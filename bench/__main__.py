@@ -357,6 +357,10 @@ if __name__ == "__main__":
         from bench.codecs.main import main as codecs_main
 
         codecs_main(sys.argv[2:], prog_name="python -m bench codecs")
+    elif sys.argv[1:2] == ["micro"]:
+        from bench.micro.main import main as micro_main
+
+        micro_main(sys.argv[2:], prog_name="python -m bench micro")
     elif sys.argv[1:2] == ["page"]:
         from bench.page import main as page_main
 
