@@ -39,7 +39,7 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom fuzz lint bench bench-micro docs docs-site wheel wheels clean apt-build apt-broker kerberos
+.PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom simulate fuzz lint bench bench-micro docs docs-site wheel wheels clean apt-build apt-broker kerberos
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-19s %s\n", $$1, $$2 }' Makefile
@@ -133,6 +133,9 @@ test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package w
 chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on three brokers, recorded in bench/reliability (WORKLOAD=acked|bank|chaos MINUTES=10 SEED=7)
 	$(PY) -m tests.broker.$(or $(WORKLOAD),acked) --seconds $$((60 * $(or $(MINUTES),10))) $(if $(SEED),--seed $(SEED)) --record $(ARGS)
 
+simulate: build $(VENV)/.test-ready ## clients, a mock cluster and faults on one simulated clock, recorded in bench/reliability (SEEDS=10 MINUTES=60 SEED=7)
+	$(PY) -m tests.sim --seeds $(or $(SEEDS),10) --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) --jobs 2 --record $(ARGS)
+
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 
@@ -185,7 +188,7 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 	$(BIN)/mypy
 	$(PY) -m mypy.stubtest kafka_native._native --concise --ignore-disjoint-bases --mypy-config-file pyproject.toml --allowlist tests/tidy/stubtest_allowlist.txt
 	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint kafka_native/_native
-	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] csrc/*/*.cpp tests/csrc/*.[ch]
+	$(BIN)/clang-format --dry-run -Werror csrc/*/*.[ch] csrc/*/*.cpp tests/csrc/*.[ch] tests/sim/*.c
 	$(PY) -m pytest -q tests/csrc/test_csrc.py -k compiles_without_warning
 
 # --- benchmarks, documents, packages ---

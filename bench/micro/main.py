@@ -69,8 +69,8 @@ def counted(names: list[str]) -> dict[str, float]:
             raise click.ClickException(done.stderr[-4000:])
         operations: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
         texts = [each.read_text() for each in Path(folder).glob("out.*")]
-    totals = dict(found.groups() for text in texts if (found := DUMP.search(text)))
-    return {name: int(totals[name]) / operations[name] for name in names}
+    totals = {found[1]: int(found[2]) for text in texts if (found := DUMP.search(text))}
+    return {name: totals[name] / operations[name] for name in names}
 
 
 def exceeded(figures: dict[str, float], budget: dict[str, float]) -> list[str]:

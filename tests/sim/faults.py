@@ -1,0 +1,66 @@
+"""The faults of a run: a list that a seed draws, and that a failing run is reduced to."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+BROKERS = (1, 2, 3)
+PARTITIONS = 3
+QUIET_S = 20.0
+"""No fault begins in the first seconds of a run."""
+
+
+class Fault(NamedTuple):
+    """A method of `inside.faults.Faults`, and when to call it: seconds after the start."""
+
+    at_s: float
+    kind: str
+    arguments: list[Any]
+
+
+def _broker(draw: random.Random) -> int:
+    return draw.choice(BROKERS)
+
+
+def _partition(draw: random.Random) -> list[Any]:
+    return ["ledger", draw.randrange(PARTITIONS)]
+
+
+KINDS = {
+    "stop_broker": lambda draw: [_broker(draw), draw.uniform(1, 30)],
+    "move_leader": lambda draw: [*_partition(draw), _broker(draw)],
+    "leaderless": lambda draw: [*_partition(draw), draw.uniform(0.5, 10)],
+    "cut": lambda draw: [_broker(draw)],
+    "stall": lambda draw: [_broker(draw), draw.choice([1, 2, 3]), draw.uniform(1, 90)],
+    "refuse": lambda draw: [_broker(draw), draw.uniform(1, 20)],
+    "slow": lambda draw: [draw.uniform(0.01, 2), draw.uniform(5, 30)],
+    "split": lambda draw: [draw.choice([1, 2, 7, 100]), draw.uniform(2, 10)],
+    "refuse_requests": lambda draw: [
+        draw.choice(["PRODUCE", "FETCH", "OFFSET_COMMIT", "END_TXN", "HEARTBEAT", "METADATA"]),
+        draw.randrange(1, 6),
+    ],
+    "lose_answers": lambda draw: [
+        draw.choice(["PRODUCE", "FETCH", "OFFSET_COMMIT", "END_TXN", "INIT_PRODUCER_ID"]),
+        draw.randrange(1, 4),
+    ],
+    "cut_answer": lambda draw: [_broker(draw), draw.randrange(60)],
+    "corrupt_fetch": _partition,
+    "forget_sessions": lambda draw: [_broker(draw)],
+    "jump": lambda draw: [draw.uniform(-7200, 7200)],
+    "restart_member": lambda draw: [draw.randrange(2)],
+    "restart_writer": lambda draw: [draw.randrange(2)],
+    "restart_copier": lambda draw: [],
+}
+
+
+def plan(seed: int, seconds: float, every_s: float = 15.0) -> list[Fault]:
+    """Draw the faults of a run, on average one in ``every_s`` seconds."""
+    draw = random.Random(f"faults {seed}")
+    found = []
+    at_s = QUIET_S
+    while at_s < seconds:
+        kind = draw.choice(list(KINDS))
+        found.append(Fault(round(at_s, 3), kind, KINDS[kind](draw)))
+        at_s += draw.expovariate(1 / every_s)
+    return found

@@ -1,0 +1,216 @@
+"""The threads that use clients: writers, members of a group, a copier."""
+
+from __future__ import annotations
+
+import faulthandler
+import threading
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from world import LIFE_SHIFT, PARTITIONS, World
+
+from kafka_native import Consumer, KafkaException, Message, MessageStatus, Producer, TopicPartition
+from kafka_native.eos import Progress, process
+
+STEP_S = 0.5
+RETRY_S = 1.0
+POLL_S = 5.0
+LINGERS_MS = (0, 5, 100)
+CODECS = ("none", "lz4", "gzip")
+
+
+class Actor:
+    """A thread that works until it is told to end."""
+
+    def __init__(self, world: World, name: str) -> None:
+        """``name`` is its own in the run."""
+        self.world = world
+        self.name = name
+        self.draw = world.random(name)
+        self.is_ending = threading.Event()
+        self.asked = threading.Event()
+        """A fault asks for a restart of the client."""
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def end(self, within_s: float) -> None:
+        """Ask the thread to end, and wait for it."""
+        self.is_ending.set()
+        self._thread.join(within_s)
+        if self._thread.is_alive():
+            self.world.problem(f"{self.name} hasn't ended after {within_s:.0f} s")
+            faulthandler.dump_traceback(all_threads=True)
+
+    def _run(self) -> None:
+        try:
+            while not self.is_ending.is_set():
+                self.asked.clear()
+                self.live()
+        except Exception as error:
+            self.world.problem(f"{self.name}: {error!r}")
+
+    def live(self) -> None:
+        """Use one client until it ends."""
+        raise NotImplementedError
+
+
+class Writer(Actor):
+    """An idempotent producer that writes bursts."""
+
+    def __init__(self, world: World, index: int) -> None:
+        """``lives``: what `Life` in tests/broker/acked has, as JSON."""
+        super().__init__(world, f"writer {index}")
+        self.lives: list[dict[str, Any]] = []
+
+    def live(self) -> None:
+        """Write until the end, a fatal error or a restart. Then every message has a report."""
+        number = self.world.new_life()
+        life: dict[str, Any] = {"name": number, "sent": [], "reports": []}
+        self.lives.append(life)
+        conf = self.world.conf(
+            enable_idempotence=True,
+            linger_ms=self.draw.choice(LINGERS_MS),
+            compression_type=self.draw.choice(CODECS),
+            message_timeout_ms=120_000,
+        )
+        with Producer(conf) as producer:
+            while not (self.is_ending.is_set() or self.asked.is_set()):
+                try:
+                    self._burst(producer, life)
+                except KafkaException:
+                    break  # a fatal error: go on with a new producer
+                self._serve(producer, self.draw.expovariate(1 / self.world.options["pace_s"]))
+            if self.asked.is_set():
+                producer.purge(in_flight=self.draw.random() < 0.5)
+            left = producer.flush(150)
+            if left:
+                self.world.problem(f"{self.name}: {left} messages have no report after 150 s")
+
+    def _serve(self, producer: Producer, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        while (left_s := end_s - time.monotonic()) > 0:
+            if self.asked.is_set() or self.is_ending.is_set():
+                return
+            producer.poll(min(left_s, POLL_S))
+
+    def _burst(self, producer: Producer, life: dict[str, Any]) -> None:
+        for _ in range(self.draw.randrange(1, 8)):
+            number = life["name"] << LIFE_SHIFT | len(life["sent"])
+            partition = self.draw.randrange(PARTITIONS)
+            value = self.world.value(partition, number, self.draw.randrange(200))
+
+            def reported(error: Any, message: Message, number: int = number) -> None:
+                if error is None:
+                    status = "persisted"
+                elif message.status() == MessageStatus.NOT_PERSISTED:
+                    status = "not-persisted"
+                else:
+                    status = "possibly-persisted"
+                place = message.offset() if error is None else -1
+                life["reports"].append([number, message.partition(), place, status])
+
+            producer.produce("ledger", value, partition=partition, on_delivery=reported)
+            life["sent"].append([number, partition])
+
+
+class Member(Actor):
+    """A member of the group "readers". It commits what it has read."""
+
+    def __init__(self, world: World, index: int) -> None:
+        """``committed``: by partition."""
+        super().__init__(world, f"member {index}")
+        self.committed: dict[int, int] = {}
+        self._open: dict[int, dict[str, Any]] = {}
+
+    def live(self) -> None:
+        """Read until the end or a restart."""
+        conf = self.world.conf(
+            group_id="readers",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            partition_assignment_strategy=["cooperative-sticky", "range"][
+                self.world.options["seed"] % 2
+            ],
+        )
+        with Consumer(conf) as consumer:
+            consumer.subscribe(
+                ["ledger"], on_assign=self._assigned, on_revoke=self._gone, on_lost=self._gone
+            )
+            while not (self.is_ending.is_set() or self.asked.is_set()):
+                taken = consumer.consume(self.draw.randrange(1, 100), STEP_S)
+                self._take(taken)
+                if taken:
+                    self._commit(consumer)
+
+    def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            self._open[each.partition] = {"partition": each.partition, "offsets": []}
+            self.world.taken.append(self._open[each.partition])
+
+    def _gone(self, _: Consumer, partitions: list[TopicPartition]) -> None:
+        for each in partitions:
+            self._open.pop(each.partition, None)
+
+    def _take(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            if (error := message.error()) is not None:
+                if error.fatal():
+                    self.world.problem(f"{self.name}: {error}")
+                continue
+            partition = message.partition()
+            reading = self._open.get(partition)
+            if reading is None:
+                self.world.problem(
+                    f"{self.name} got [{partition}] @{message.offset()}, not its own"
+                )
+                continue
+            reading["offsets"].append(message.offset())
+            self.world.number(message)
+
+    def _commit(self, consumer: Consumer) -> None:
+        try:
+            for each in consumer.commit(asynchronous=False) or []:
+                if each.error is None:
+                    last = self.committed.get(each.partition, 0)
+                    self.committed[each.partition] = max(last, each.offset)
+        except KafkaException:
+            pass  # a rebalance or a lost coordinator: another member reads it again
+
+
+class Copier(Actor):
+    """Copies the ledger in transactions."""
+
+    def __init__(self, world: World) -> None:
+        """``committed``: how far the ledger is copied."""
+        super().__init__(world, "copier")
+        self.committed: dict[int, int] = {}
+        self._ahead: dict[int, int] = {}
+
+    def live(self) -> None:
+        """Copy until the end, or until the producer can't go on."""
+        reading = self.world.conf(
+            group_id="copier", enable_auto_commit=False, isolation_level="read_committed"
+        )
+        writing = self.world.conf(transactional_id="copier", transaction_timeout_ms=20_000)
+        self._ahead = {}
+        with (
+            Consumer(reading | {"auto.offset.reset": "earliest"}) as consumer,
+            Producer(writing) as producer,
+        ):
+            consumer.subscribe(["ledger"])
+            try:
+                process(consumer, producer, self._copy, until=self._note, wait=STEP_S, timeout=60)
+            except KafkaException:
+                time.sleep(RETRY_S)  # go on with new clients
+
+    def _copy(self, message: Message) -> list[dict[str, Any]]:
+        self._ahead[message.partition()] = message.offset() + 1
+        return [{"topic": "copy", "partition": message.partition(), "value": message.value()}]
+
+    def _note(self, progress: Progress) -> bool:
+        self.committed |= self._ahead
+        return self.is_ending.is_set() or self.asked.is_set()

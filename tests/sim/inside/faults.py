@@ -1,0 +1,170 @@
+"""Makes the faults of a run at their times."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from collections.abc import Callable
+from ctypes import c_int64
+from typing import TYPE_CHECKING
+
+from world import PARTITIONS, World
+
+from kafka_native.mock import CLOSE_CONNECTION
+from kafka_native.protocol import ApiKey
+
+if TYPE_CHECKING:
+    from actors import Copier, Member, Writer
+
+NO_LEADER = -1
+REFUSALS = {
+    "PRODUCE": (6, 7, 19, 56),  # NOT_LEADER, REQUEST_TIMED_OUT, NOT_ENOUGH_REPLICAS, STORAGE_ERROR
+    "FETCH": (6, 56, 70, 71),  # ..., FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH
+    "OFFSET_COMMIT": (14, 15, 16),  # the coordinator loads, isn't available, is another one
+    "END_TXN": (14, 15, 16, 51),  # ..., CONCURRENT_TRANSACTIONS
+    "HEARTBEAT": (14, 15, 16, 27),  # ..., REBALANCE_IN_PROGRESS
+    "METADATA": (5,),  # LEADER_NOT_AVAILABLE
+}
+MICROSECONDS = 1_000_000
+
+
+def _us(seconds: float) -> c_int64:
+    return c_int64(int(seconds * MICROSECONDS))
+
+
+class Faults:
+    """Each fault is a method. Times are in seconds."""
+
+    def __init__(
+        self, world: World, writers: list[Writer], members: list[Member], copier: Copier
+    ) -> None:
+        """`run()` makes the faults of the world's options."""
+        self.counts: Counter[str] = Counter()
+        self._world, self._cluster, self._machine = world, world.cluster, world.machine
+        self._writers, self._members, self._copier = writers, members, copier
+        self._draw = world.random("errors")
+        self._later: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = 0
+
+    def run(self) -> None:
+        """Make each fault at its time, wait for the end, and heal everything."""
+        for at_s, kind, arguments in self._world.options["faults"]:
+            self._wait_until(at_s)
+            getattr(self, kind)(*arguments)
+            self.counts[kind] += 1
+        self._wait_until(self._world.options["seconds"])
+        while self._later:
+            heapq.heappop(self._later)[2]()
+        self._cluster.end_faults()
+        self._calm()
+
+    def _wait_until(self, at_s: float) -> None:
+        while self._later and self._later[0][0] <= at_s:
+            due_s, _, action = heapq.heappop(self._later)
+            self._sleep_until(due_s)
+            action()
+        self._sleep_until(at_s)
+
+    def _sleep_until(self, at_s: float) -> None:
+        time.sleep(max(at_s - self._world.seconds(), 0))
+
+    def _after(self, seconds: float, action: Callable[[], None]) -> None:
+        self._order += 1
+        heapq.heappush(self._later, (self._world.seconds() + seconds, self._order, action))
+
+    def _port(self, broker: int) -> int:
+        return int(self._cluster.address(broker).rpartition(":")[2])
+
+    # --- brokers ---
+
+    def stop_broker(self, broker: int, seconds: float) -> None:
+        """Stop a broker. The others lead its partitions."""
+        self._cluster.broker_down(broker)
+        self._after(seconds, lambda: self._cluster.broker_up(broker))
+
+    def move_leader(self, topic: str, partition: int, broker: int) -> None:
+        """Make another broker the leader."""
+        self._cluster.move_leader(topic, partition, broker)
+
+    def leaderless(self, topic: str, partition: int, seconds: float) -> None:
+        """Leave a partition without a leader."""
+        leader = self._cluster.leader(topic, partition)
+        self._cluster.move_leader(topic, partition, NO_LEADER)
+        self._after(seconds, lambda: self._cluster.move_leader(topic, partition, max(leader, 1)))
+
+    def refuse_requests(self, api: str, count: int) -> None:
+        """Answer the next requests with errors."""
+        codes = [self._draw.choice(REFUSALS[api]) for _ in range(count)]
+        if api == "PRODUCE":
+            partition = self._draw.randrange(PARTITIONS)
+            self._cluster.push_request_errors(
+                ApiKey[api], codes, topic="ledger", partition=partition
+            )
+        elif api != "METADATA":
+            self._cluster.push_request_errors(ApiKey[api], codes)
+        else:
+            self._cluster.push_request_errors(ApiKey[api], codes, topic="ledger")
+
+    def lose_answers(self, api: str, count: int) -> None:
+        """Execute the next requests, and close their connections in place of an answer."""
+        self._cluster.push_request_errors(ApiKey[api], [CLOSE_CONNECTION] * count, done=True)
+
+    def cut_answer(self, broker: int, after_bytes: int) -> None:
+        """Close a connection in the middle of an answer."""
+        self._cluster.close_mid_frame(broker, after_bytes)
+
+    def corrupt_fetch(self, topic: str, partition: int) -> None:
+        """Flip a bit of the next fetched batch."""
+        self._cluster.corrupt_next_fetch(topic, partition)
+
+    def forget_sessions(self, broker: int) -> None:
+        """Forget the fetch sessions."""
+        self._cluster.clear_fetch_sessions(broker)
+
+    # --- the network and the clock ---
+
+    def cut(self, broker: int) -> None:
+        """Cut the connections of a broker."""
+        self._machine.machine_cut(self._port(broker))
+
+    def stall(self, broker: int, ways: int, seconds: float) -> None:
+        """Deliver nothing to a broker (1), from it (2), or both (3)."""
+        self._machine.machine_stall(self._port(broker), ways, _us(seconds))
+
+    def refuse(self, broker: int, seconds: float) -> None:
+        """Refuse new connections, and cut the old ones."""
+        self._machine.machine_refuse(self._port(broker), _us(seconds))
+        self._machine.machine_cut(self._port(broker))
+
+    def slow(self, delay_s: float, seconds: float) -> None:
+        """Delay everything by up to this time."""
+        self._machine.machine_set_delay(c_int64(0), _us(delay_s))
+        self._after(seconds, self._calm)
+
+    def split(self, size: int, seconds: float) -> None:
+        """Deliver bytes in pieces of at most this size."""
+        self._machine.machine_split(c_int64(size))
+        self._after(seconds, self._calm)
+
+    def jump(self, seconds: float) -> None:
+        """Change the time of day."""
+        self._machine.machine_jump(_us(seconds))
+
+    def _calm(self) -> None:
+        self._machine.machine_set_delay(c_int64(50), c_int64(500))
+        self._machine.machine_split(c_int64(0))
+
+    # --- clients ---
+
+    def restart_member(self, index: int) -> None:
+        """Close a member of the group. It comes back at once."""
+        self._members[index].asked.set()
+
+    def restart_writer(self, index: int) -> None:
+        """Purge a producer's queue, close it, and go on with another one."""
+        self._writers[index].asked.set()
+
+    def restart_copier(self) -> None:
+        """Close the copier's clients. It goes on with others."""
+        self._copier.asked.set()

@@ -1,0 +1,136 @@
+"""The program on the simulated machine: a mock cluster, clients, and faults at their times.
+
+    python -B workload.py < options    prints the outcome as JSON
+    python workload.py --import        only imports everything
+
+Two writers produce to the topic "ledger". Two members of a group read it. A copier copies it to the
+topic "copy" in transactions. The mock cluster and every client run in this process.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import json
+import sys
+import time
+from typing import Any
+
+import bugs
+from actors import Actor, Copier, Member, Writer
+from faults import Faults
+from world import PARTITIONS, World
+
+from kafka_native import Consumer, KafkaError, TopicPartition
+from kafka_native.mock import MockCluster
+
+SETTLED_S = 180.0
+"""Simulated seconds after the last fault, within which everything comes to its end."""
+READ_S = 60.0
+BROKERS = 3
+
+Log = dict[int, list[tuple[int, int]]]
+
+
+def read(world: World, topic: str) -> Log:
+    """Return the offset and the number of each committed record, by partition."""
+    found: Log = {each: [] for each in range(PARTITIONS)}
+    conf = world.conf(group_id="reader", isolation_level="read_committed", enable_auto_commit=False)
+    ends = 0
+    end_s = time.monotonic() + READ_S
+    with Consumer(conf | {"enable.partition.eof": True}) as consumer:
+        consumer.assign([TopicPartition(topic, each, 0) for each in range(PARTITIONS)])
+        while ends < PARTITIONS and time.monotonic() < end_s:
+            for message in consumer.consume(1000, 0.5):
+                error = message.error()
+                if error is None:
+                    number = world.number(message)
+                    found[message.partition()].append((message.offset(), number))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ends += 1
+                else:
+                    world.problem(f"the reader of {topic}: {error}")
+    if ends < PARTITIONS:
+        world.problem(f"the reader of {topic} isn't at the end after {READ_S:.0f} s")
+    return found
+
+
+def stored(world: World) -> Log:
+    """Return the same for the ledger, from the mock cluster's memory."""
+    return {
+        each: [
+            (record.offset, world.number_of(record.value, each))
+            for record in world.cluster.messages("ledger", each)
+        ]
+        for each in range(PARTITIONS)
+    }
+
+
+def is_settled(world: World, members: list[Member], copier: Copier) -> bool:
+    """Return whether the group and the copier have read everything."""
+    ends = {each: world.cluster.watermarks("ledger", each)[1] for each in range(PARTITIONS)}
+    return all(
+        max((member.committed.get(each, 0) for member in members), default=0) >= end
+        and copier.committed.get(each, 0) >= end
+        for each, end in ends.items()
+    )
+
+
+def play(world: World) -> dict[str, Any]:
+    """Run actors and faults, and return what the rules check."""
+    writers = [Writer(world, each) for each in range(2)]
+    members = [Member(world, each) for each in range(2)]
+    copier = Copier(world)
+    faults = Faults(world, writers, members, copier)
+    actors: list[Actor] = [*writers, *members, copier]
+    for actor in actors:
+        actor.start()
+    faults.run()
+    for writer in writers:
+        writer.end(SETTLED_S)
+    end_s = time.monotonic() + SETTLED_S
+    while not is_settled(world, members, copier) and time.monotonic() < end_s:
+        time.sleep(0.5)
+    if not is_settled(world, members, copier):
+        world.problem(f"readers aren't at the end {SETTLED_S:.0f} s after the last fault")
+    for reader in [*members, copier]:
+        reader.end(SETTLED_S)
+    return {
+        "lives": [life for writer in writers for life in writer.lives],
+        "logs": {"the cluster": stored(world), "a reader": read(world, "ledger")},
+        "copy": read(world, "copy"),
+        "taken": world.taken,
+        "committed": [member.committed for member in members],
+        "faults": faults.counts,
+        "problems": world.problems,
+    }
+
+
+def main() -> None:
+    """Run it, and print the outcome."""
+    faulthandler.enable()  # the machine aborts a process that can't go on
+    options = json.load(sys.stdin)
+    machine = ctypes.CDLL(None)
+    with MockCluster(brokers=BROKERS, group_session=45.0, rebalance_delay=0.1) as cluster:
+        for topic in ("ledger", "copy"):
+            cluster.create_topic(topic, partitions=PARTITIONS)
+        world = World(options, cluster, machine)
+        bugs.plant(options["bug"])
+        result = play(world)
+    for name in ("digest", "time_us", "switches", "bytes"):
+        getattr(machine, f"machine_{name}").restype = ctypes.c_int64
+    print(
+        json.dumps(
+            {
+                "digest": f"{machine.machine_digest() & (1 << 64) - 1:016x}",
+                "seconds": machine.machine_time_us() / 1e6,
+                "switches": machine.machine_switches(),
+                "carried_bytes": machine.machine_bytes(),
+                "result": result,
+            }
+        )
+    )
+
+
+if __name__ == "__main__" and "--import" not in sys.argv:
+    main()

@@ -1,0 +1,76 @@
+"""What actors and faults share."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import threading
+import time
+from typing import Any
+
+from kafka_native import Message
+from kafka_native.mock import MockCluster
+
+PARTITIONS = 3
+LIFE_SHIFT = 32
+"""The number of a message is the number of its life, and a count."""
+
+
+class World:
+    """The cluster, the options and the problems of a run."""
+
+    def __init__(self, options: dict[str, Any], cluster: MockCluster, machine: ctypes.CDLL) -> None:
+        """Begin the time of the run."""
+        self.options = options
+        self.cluster = cluster
+        self.machine = machine
+        self.problems: list[str] = []
+        self.taken: list[dict[str, Any]] = []
+        """The offsets that members got: an entry for each assignment of a partition."""
+        self._began_s = time.monotonic()
+        self._lives = 0
+        self._lock = threading.Lock()
+
+    def random(self, name: str) -> random.Random:
+        """Return an actor's own numbers. They don't depend on the faults of the run."""
+        return random.Random(f"{name} {self.options['seed']}")
+
+    def conf(self, **more: Any) -> dict[str, Any]:
+        """Return a client's configuration, with `_` for the dots of names."""
+        found: dict[str, Any] = {
+            "bootstrap.servers": self.cluster.bootstrap_servers,
+            "log_level": 0,
+        }
+        return found | {name.replace("_", "."): value for name, value in more.items()}
+
+    def seconds(self) -> float:
+        """Return the simulated time since the begin."""
+        return time.monotonic() - self._began_s
+
+    def problem(self, text: str) -> None:
+        """Note what breaks the promise that everything comes to its end without an error."""
+        self.problems.append(f"{self.seconds():.3f} s: {text}")
+
+    def new_life(self) -> int:
+        """Return the number of a new life."""
+        with self._lock:
+            self._lives += 1
+            return self._lives
+
+    def value(self, partition: int, number: int, size: int) -> bytes:
+        """Return a value that names its place."""
+        return f"{partition} {number} ".encode() + b"x" * size
+
+    def number_of(self, value: bytes | None, partition: int) -> int:
+        """Return the number in a value, and check its place. -1: it isn't one of ours."""
+        words = (value or b"").split(b" ")
+        if len(words) != 3 or words[2].strip(b"x") or int(words[0]) != partition:
+            self.problem(f"in partition {partition}: {(value or b'')[:40]!r}")
+            return -1
+        return int(words[1])
+
+    def number(self, message: Message) -> int:
+        """Return the number of a message."""
+        partition = message.partition()
+        assert partition is not None
+        return self.number_of(message.value(), partition)

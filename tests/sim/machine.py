@@ -1,0 +1,139 @@
+"""Runs a program on the simulated machine of `machine.c`, and finds the faults that it needs."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+
+from tests.sim.faults import Fault
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parent.parent
+WORKLOAD = FOLDER / "inside" / "workload.py"
+FIXED_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE: sets of objects are in the order of addresses
+TIMEOUT_S = 3600.0
+
+
+class Unsimulated(Exception):
+    """This system can't run the machine. The text says why."""
+
+
+@dataclass
+class Options:
+    """What a run simulates.
+
+    ``seconds``: of simulated time until the end of the faults. ``pace_s``: the mean time between
+    two bursts of a producer. ``bug``: a mistake of `inside.bugs`.
+    """
+
+    seed: int = 0
+    seconds: float = 600.0
+    pace_s: float = 1.0
+    bug: str = ""
+    faults: list[Fault] = field(default_factory=list)
+
+
+@dataclass
+class Outcome:
+    """The end of a run. Two runs with the same options have the same ``digest``."""
+
+    options: Options
+    digest: str
+    seconds: float  # simulated
+    switches: int
+    carried_bytes: int
+    result: dict[str, Any]
+
+
+def build(folder: Path | None = None) -> Path:
+    """Compile the machine, and return its library. Raises `Unsimulated`."""
+    if not (sys.platform == "linux" and sys.implementation.name == "cpython"):
+        raise Unsimulated("the machine needs Linux and CPython")
+    library = (folder or Path(gettempdir())) / f"kafka-native-machine-{os.getuid()}.so"
+    source = FOLDER / "machine.c"
+    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
+        made = library.with_suffix(f".{os.getpid()}")
+        flags = ["-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"]
+        try:
+            subprocess.run(["cc", *flags, "-o", made, source], check=True)
+        except (OSError, subprocess.CalledProcessError) as error:
+            raise Unsimulated(f"no C compiler builds the machine: {error}") from None
+        made.replace(library)
+    return library
+
+
+@functools.cache
+def _compiled(library: Path) -> Path:
+    """Compile every module once, so that no run differs from the next one by what it compiles."""
+    folder = library.with_suffix(".pyc")
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
+    environment["PYTHONPYCACHEPREFIX"] = str(folder)
+    subprocess.run([sys.executable, WORKLOAD, "--import"], check=True, env=environment)
+    return folder
+
+
+def _prepare_process() -> None:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if ctypes.CDLL(None).personality(FIXED_ADDRESSES) < 0:
+        os._exit(125)
+
+
+def simulate(options: Options, library: Path | None = None, trace: Path | None = None) -> Outcome:
+    """Run the workload on the machine. Raises RuntimeError with what it said if it fails."""
+    library = library or build()
+    environment = {
+        "PATH": os.environ["PATH"],
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": str(ROOT),
+        "PYTHONPYCACHEPREFIX": str(_compiled(library)),
+        "MALLOC_ARENA_MAX": "1",
+        "MACHINE_SEED": str(options.seed),
+        "LD_PRELOAD": str(library),
+    }
+    if trace:
+        environment["MACHINE_TRACE"] = str(trace)
+    done = subprocess.run(
+        [sys.executable, "-B", WORKLOAD],
+        input=json.dumps(asdict(options)),
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=FOLDER,
+        preexec_fn=_prepare_process,
+        timeout=TIMEOUT_S,
+        check=False,
+    )
+    if done.returncode == 125:
+        raise Unsimulated("the system doesn't fix the addresses of a process (personality)")
+    if done.returncode:
+        raise RuntimeError(f"the run ended with {done.returncode}: {done.stderr[-9000:]}")
+    return Outcome(options, **json.loads(done.stdout.splitlines()[-1]))
+
+
+def needed(faults: Sequence[Fault], fails: Callable[[Sequence[Fault]], bool]) -> list[Fault]:
+    """Return a part of the faults that still fails, and no longer does without any one of them.
+
+    It leaves out ever smaller parts (delta debugging, Zeller 1999).
+    """
+    left = list(faults)
+    size = len(left)
+    while size:
+        for start in range(0, len(left), size):
+            fewer = left[:start] + left[start + size :]
+            if len(fewer) < len(left) and fails(fewer):
+                left = fewer
+                break
+        else:
+            size //= 2
+        size = min(size, len(left))
+    return left

@@ -1,0 +1,151 @@
+"""A run can be repeated to the last byte, breaks no rule, and finds planted bugs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.broker.acked.ledger import Life, Report
+from tests.broker.acked.ledger import Result as Acked
+from tests.harness.runs import broken, each_break
+from tests.sim.faults import KINDS, Fault, plan
+from tests.sim.machine import Options, Outcome, Unsimulated, build, needed, simulate
+from tests.sim.rules import OWN_RULES, Result, result_of, violations
+
+SEED = 1
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The machine. Without it the tests are skipped, with the reason."""
+    try:
+        made = build(tmp_path_factory.mktemp("machine"))
+        simulate(Options(seconds=1), made)
+    except Unsimulated as reason:
+        pytest.skip(str(reason))
+    return made
+
+
+def found(outcome: Outcome) -> list[str]:
+    return violations(result_of(outcome.result))
+
+
+# --- whole runs ---
+
+
+def test_a_seed_repeats_to_the_last_byte(library: Path) -> None:
+    options = Options(SEED, 120, 5.0, "", plan(SEED, 120, 10))
+    first, second = simulate(options, library), simulate(options, library)
+    assert first == second
+    assert first.digest != simulate(replace(options, seed=SEED + 1), library).digest
+
+
+def test_minutes_with_each_fault_break_no_rule(library: Path) -> None:
+    faults = plan(SEED, 600, 6)
+    outcome = simulate(Options(SEED, 600, 5.0, "", faults), library)
+    assert set(outcome.result["faults"]) == set(KINDS)
+    assert found(outcome) == []
+    assert outcome.seconds > 600
+
+
+def test_it_waits_for_no_real_time(library: Path) -> None:
+    """Ten minutes almost without messages: only heartbeats and fetches that wait."""
+    outcome = simulate(Options(SEED, 600, 1e9), library)
+    assert outcome.seconds > 600
+    assert found(outcome) == []
+
+
+@pytest.mark.parametrize(
+    ("bug", "rule", "faults"),
+    [
+        ("commits_ahead", "commits_follow", [("restart_member", [0]), ("restart_member", [1])]),
+        ("no_offsets", "copied_once", [("restart_copier", [])]),
+    ],
+)
+def test_a_planted_bug_breaks_its_rule(
+    library: Path, bug: str, rule: str, faults: Sequence[tuple[str, list[int]]]
+) -> None:
+    each = [Fault(at, kind, arguments) for at in (30, 60, 90) for kind, arguments in faults]
+    outcome = simulate(Options(SEED, 120, 1.0, bug, each), library)
+    assert any(text.startswith(f"{rule}:") for text in found(outcome)), found(outcome)
+
+
+# --- the parts ---
+
+
+def test_a_failing_list_of_faults_shrinks_to_what_is_needed() -> None:
+    tried = []
+
+    def fails(faults: Sequence[int]) -> bool:
+        tried.append(faults)
+        return {3, 17} <= set(faults)
+
+    assert needed(list(range(40)), fails) == [3, 17]  # type: ignore[arg-type, comparison-overlap]
+    assert len(tried) < 60
+
+
+def test_a_seed_draws_the_same_faults_and_each_kind() -> None:
+    assert plan(5, 600) == plan(5, 600) != plan(6, 600)
+    assert {fault.kind for fault in plan(5, 3600)} == set(KINDS)
+
+
+def sound() -> Result:
+    """Return a history that breaks no rule: ten messages, read by two members, copied once."""
+    records = [(offset, offset + 100) for offset in range(10)]
+    life = Life(
+        1,
+        sent={number: 0 for _, number in records},
+        reports=[Report(number, 0, offset, "persisted") for offset, number in records],
+    )
+    copied = [(2 * offset, number) for offset, number in records]
+    taken = [(0, [0, 1, 2, 3, 4]), (0, [3, 4, 5, 6, 7, 8, 9])]
+    return Result(Acked([life], {"a reader": {0: records}}), {0: copied}, taken, [{0: 5}, {0: 10}])
+
+
+def loses(result: Result) -> None:
+    result.taken[1] = (0, [3, 4, 5, 6, 7, 8])
+
+
+def skips(result: Result) -> None:
+    result.taken[0] = (0, [0, 1, 3, 4])
+
+
+def goes_back(result: Result) -> None:
+    result.taken[0] = (0, [0, 1, 2, 1])
+
+
+def begins_late(result: Result) -> None:
+    result.taken[1] = (0, [6, 7, 8, 9])
+
+
+def copies_twice(result: Result) -> None:
+    result.copied[0].append(result.copied[0][0])
+
+
+def copies_less(result: Result) -> None:
+    del result.copied[0][4]
+
+
+def copies_disordered(result: Result) -> None:
+    result.copied[0].reverse()
+
+
+def test_a_sound_history_breaks_no_rule() -> None:
+    assert violations(sound()) == []
+
+
+@each_break(
+    {
+        "group_reads_all": [loses],
+        "none_is_skipped": [skips, goes_back],
+        "commits_follow": [begins_late],
+        "copied_once": [copies_twice, copies_less, copies_disordered],
+    }
+)
+def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
+    result = sound()
+    break_it(result)
+    assert any(text.startswith(f"{rule}:") for text in broken(OWN_RULES, result))
