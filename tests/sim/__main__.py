@@ -41,11 +41,17 @@ def shrink(options: Options, found: Sequence[str]) -> list[Fault]:
     return needed(options.faults, fails)
 
 
-def _show(options: Options, found: Sequence[str], shrinks: bool) -> None:
+def _show(options: Options, found: Sequence[str], every_s: float, shrinks: bool) -> None:
     for text in found:
         click.echo(f"  BROKEN {text}")
-    again = f"--seed {options.seed} --minutes {options.seconds / 60:g} --pace {options.pace_s:g}"
-    click.echo(f"  again: python -m tests.sim {again}{f' --bug {options.bug}' * bool(options.bug)}")
+    again = {
+        "seed": options.seed,
+        "minutes": f"{options.seconds / 60:g}",
+        "pace": f"{options.pace_s:g}",
+        "every": f"{every_s:g}",
+    } | ({"bug": options.bug} if options.bug else {})
+    words = " ".join(f"--{name} {value}" for name, value in again.items())
+    click.echo(f"  again: python -m tests.sim {words}")
     if shrinks and options.faults:
         click.echo("  these faults are enough:")
         for fault in shrink(options, found):
@@ -98,7 +104,7 @@ def main(
                 )
             wrong += [f"seed {options.seed}: {text}" for text in found]
             if found:
-                _show(options, found, shrinks)
+                _show(options, found, every_s, shrinks)
     took_s = time.monotonic() - began_s
     click.echo(
         f"{simulated_s / 3600:.2f} simulated hours in {took_s:.0f} s, {records} messages, "
