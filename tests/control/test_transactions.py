@@ -53,6 +53,9 @@ class FakeCoordinator:
     def want(self, now: float) -> int | None:
         return self.target
 
+    def failure_text(self) -> str:
+        return ""
+
     def note(self, error: KafkaError) -> bool:
         self.noted.append(error.code())
         return True
