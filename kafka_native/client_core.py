@@ -19,7 +19,7 @@ from kafka_native._native.engine import Engine, begin_exit, exits_elsewhere
 from kafka_native._native.enums import STATUS_CLOSED, STATUS_PURGED, STATUS_TIMED_OUT
 from kafka_native._native.snapshots import note_throttle
 from kafka_native._reference.own_properties import SOFTWARE_NAME
-from kafka_native.config import Config, Role, parse, parse_bootstrap
+from kafka_native.config import Config, Role, merged_conf, parse, parse_bootstrap
 from kafka_native.control.brokers.bootstrap import canonical_servers
 from kafka_native.control.brokers.broker import Broker
 from kafka_native.control.brokers.pool import BrokerPool, PoolSettings
@@ -854,9 +854,11 @@ class RoleOwner(Protocol):
     _host: ClientCore | None
 
 
-def settings_of(owner: RoleOwner, conf: Mapping[str, Any], role: Role) -> Config:
+def settings_of(
+    owner: RoleOwner, conf: Mapping[str, Any] | None, kwargs: Mapping[str, Any], role: Role
+) -> Config:
     """The checked configuration of a client, or of a role of a shared client."""
-    host = owner._host
+    host, conf = owner._host, merged_conf(conf, kwargs)
     return parse(conf, role) if host is None else parse_role(host.role_conf, conf, role)
 
 

@@ -148,6 +148,18 @@ _CONVERTING_CLIENTS: Final = {
     ),
 }
 """Advice for whoever passes the property of a converting client to a plain client."""
+_NAMES_ELSEWHERE: Final = {
+    "buffer.memory": "queue.buffering.max.kbytes, in KiB",
+    "max.request.size": "message.max.bytes",
+    "sasl.jaas.config": "sasl.username and sasl.password, or oauth_cb for tokens",
+    "sasl.login.callback.handler.class": "oauth_cb, or sasl.oauthbearer.method=oidc",
+    "schema.registry.url": "SchemaRegistryClient({'url': ...})",
+    "ssl.truststore.certificates": "ssl.ca.pem",
+    "ssl.truststore.location": "ssl.ca.location, a file of PEM certificates",
+    "ssl.truststore.password": "ssl.ca.location, a file of PEM certificates without a password",
+    "ssl.truststore.type": "ssl.ca.location, a file of PEM certificates",
+}
+"""What to use in place of properties of Java's clients, by their names."""
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 _BYTES: Final = (bytes, bytearray, memoryview)
@@ -324,8 +336,7 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
         ``_NOT_IMPLEMENTED`` for a property that this version doesn't implement and can't safely
         ignore.
     """
-    if not isinstance(conf, Mapping):
-        raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
+    check_is_mapping(conf)
     values = {
         name: p.default for name, p in PROPERTIES.items() if not p.alias_of and p.kind != "internal"
     }
@@ -362,6 +373,26 @@ def parse(conf: Mapping[str, Any], role: Role) -> Config:
     for level, text in remarks:
         config._remark(level, text)
     return config
+
+
+def check_is_mapping(conf: object) -> None:
+    """Raise TypeError if a client's configuration is no mapping, such as a list of servers."""
+    if not isinstance(conf, Mapping):
+        raise TypeError(
+            f"expected configuration dict, not {type(conf).__name__}: "
+            'for instance {"bootstrap.servers": "localhost:9092"}'
+        )
+
+
+def merged_conf(conf: Mapping[str, Any] | None, kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge the arguments of a client's constructor: an optional mapping, and keywords.
+
+    :raises TypeError: ``conf`` is neither a mapping nor None.
+    """
+    if conf is None:
+        return dict(kwargs)
+    check_is_mapping(conf)
+    return {**conf, **kwargs}
 
 
 def check_property(name: str, value: object, role: Role) -> None:
@@ -476,7 +507,9 @@ def _find(name: str, role: Role) -> Property:
         return declared
     close = _closest(name, PROPERTIES, cutoff=0.75)
     hint = f'did you mean "{close}"?' if close else None
-    if match := _CONVERSION.fullmatch(name):
+    if other := _NAMES_ELSEWHERE.get(name):
+        hint = f"use {other}"
+    elif match := _CONVERSION.fullmatch(name.replace("_", ".")):
         hint = _CONVERTING_CLIENTS[match["kind"]]
     _fail(f'No such configuration property: "{name}"', hint)
 
@@ -642,7 +675,7 @@ def _convert_callable(name: str, raw: object) -> object:
     if name in ("on_delivery", "on_commit"):
         _fail(f"{name} requires a callable object")
     kind = ValueError if name == "throttle_cb" else TypeError  # As in confluent_kafka
-    raise kind(f"expected {name} property as a callable function")
+    raise kind(f"expected {name} property as a callable function, not {type(raw).__name__}")
 
 
 def _convert_logger(raw: object) -> object:

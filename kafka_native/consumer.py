@@ -95,7 +95,7 @@ class Consumer(ConsumerCalls):
         existing = own_client(self)
         if existing is not None and not existing.closed:
             raise RuntimeError("Consumer already initialized")
-        settings = settings_of(self, {**(config or {}), **kwargs}, "consumer")
+        settings = settings_of(self, config, kwargs, "consumer")
         everything = {
             **connection_settings(settings),
             **producer_settings(settings, 0, False),

@@ -505,11 +505,14 @@ def _rebalanced(
 def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
     """The list, after a check of its types and partition numbers."""
     if isinstance(partitions, (str, TopicPartition)):
-        raise TypeError("a list of TopicPartition is expected")
+        raise TypeError(f"a list of TopicPartition is expected, not {type(partitions).__name__}")
     wanted = list(partitions)
     for each in wanted:
         if not isinstance(each, TopicPartition):
-            raise TypeError(f"a TopicPartition is expected, not {type(each).__name__}")
+            raise TypeError(
+                "a list of TopicPartition is expected, "
+                f"but one item is of type {type(each).__name__}"
+            )
         if each.partition < 0:
             raise ValueError(
                 f"{each.topic}: a partition's number is 0 or more, not {each.partition}"
@@ -527,11 +530,26 @@ def given_of(partition: TopicPartition) -> Given:
     return (*position_of(partition), partition.metadata)
 
 
+def listed_topics(topics: Iterable[str], kind: type = Iterable) -> list[str]:
+    """The topics of a subscription as a list, after a check of the types.
+
+    :param kind: The class that ``topics`` must have.
+    """
+    refusal = "expected list of topic unicode strings"
+    if isinstance(topics, str):
+        raise TypeError(f"{refusal}, not a single str: write [{topics!r}]")
+    if not isinstance(topics, kind):
+        raise TypeError(f"{refusal}, not {type(topics).__name__}")
+    names = list(topics)
+    for each in names:
+        if not isinstance(each, str):
+            raise TypeError(f"{refusal}, but one item is of type {type(each).__name__}")
+    return names
+
+
 def topic_names(topics: Iterable[str]) -> list[str]:
     """The topics of a subscription, after a check."""
-    if isinstance(topics, str) or not all(isinstance(each, str) for each in topics):
-        raise TypeError("expected list of topic unicode strings")
-    names = [exact_text(each) for each in topics]
+    names = [exact_text(each) for each in listed_topics(topics)]
     if not names or not all(names):
         text = "Failed to set subscription: topic names are expected; "
         text += "unsubscribe() ends a subscription"
@@ -565,7 +583,9 @@ def assign_error(
 def offsets_after(message: AnyMessage) -> list[TopicPartition]:
     """The offset to commit or store when this message is processed."""
     if not isinstance(message, Message):
-        raise TypeError(f"expected a Message, not {type(message).__name__}")
+        raise TypeError(
+            f"expected a Message, not {type(message).__name__}; pass a TopicPartition in offsets=[]"
+        )
     error = message.error()
     if error is not None:
         text = f"Cannot commit offsets for message with error: '{error.str()}'"

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_native._native.message import Message
+from kafka_native.config import check_is_mapping
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.error import ConsumeError, KeyDeserializationError, ValueDeserializationError
 from kafka_native.serialization import (
@@ -38,6 +39,7 @@ class DeserializingConsumer(Consumer, Generic[K, V]):
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
+        check_is_mapping(conf)
         self._serdes = Serdes(conf, "deserializer")
         try:
             super().__init__(self._serdes.config)

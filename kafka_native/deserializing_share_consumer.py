@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from kafka_native.config import check_is_mapping
 from kafka_native.errors import KafkaError
 from kafka_native.serialization import MessageField, Serdes, SerializationContext
 from kafka_native.share_consumer import CLOSE_S, ShareConsumer
@@ -24,6 +25,7 @@ class DeserializingShareConsumer(ShareConsumer):
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
+        check_is_mapping(conf)
         self._serdes = Serdes(conf, "deserializer")
         try:
             super().__init__(self._serdes.config)

@@ -134,7 +134,7 @@ class Producer(ProducerCore):
 
     def __init__(self, config: Mapping[str, Any] | None = None, /, **kwargs: Any) -> None:
         """Raises KafkaException (_INVALID_ARG) for an unknown property or an invalid value."""
-        settings = settings_of(self, {**(config or {}), **kwargs}, "producer")
+        settings = settings_of(self, config, kwargs, "producer")
         on_delivery = settings.function("on_delivery")
         interceptors: Any = settings["interceptors"]
         report_all = on_delivery is not None or interceptors is not None

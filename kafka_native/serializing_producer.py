@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from kafka_native._native.message import Message
+from kafka_native.config import check_is_mapping
 from kafka_native.error import KeySerializationError, ValueSerializationError
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import CLOSED_TEXT, Producer
@@ -44,6 +45,7 @@ class SerializingProducer(Producer, Generic[K, V]):
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
         """Raise KafkaException (_INVALID_ARG) if the configuration is invalid."""
+        check_is_mapping(conf)
         if conf.get("interceptors") is not None:
             text = (
                 "SerializingProducer doesn't support `interceptors`: serialize first, then use "

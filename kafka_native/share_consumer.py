@@ -39,7 +39,8 @@ from kafka_native.arrow import (
 from kafka_native.client_core import ClientCore, own_client, settings_of
 from kafka_native.codecs.codec import Codec
 from kafka_native.codecs.errors import MessageDecodeError
-from kafka_native.config import Config
+from kafka_native.config import Config, merged_conf
+from kafka_native.consumer_calls import listed_topics
 from kafka_native.control.consumer.held_records import (
     Acknowledgement,
     Acquired,
@@ -257,15 +258,14 @@ class ShareConsumer(ExclusiveClient):
         existing = own_client(self)
         if existing is not None and not existing.closed:
             raise RuntimeError("ShareConsumer already initialized")
-        given = {**(config or {}), **kwargs}
+        given = merged_conf(config, kwargs)
         refused = [name for name in NOT_APPLICABLE if name in given]
         if refused:
-            settings_of(
-                self, given, "consumer"
-            )  # an unknown name or an invalid value is the first reason
+            # an unknown name or an invalid value is the first reason
+            settings_of(self, given, {}, "consumer")
             _refuse(refused)
         # As in the consumer protocol, the coordinator decides settings such as session timeouts.
-        settings = settings_of(self, {**given, "group.protocol": "consumer"}, "consumer")
+        settings = settings_of(self, given, {"group.protocol": "consumer"}, "consumer")
         _check(settings)
         everything = {
             **connection_settings(settings),
@@ -1005,8 +1005,7 @@ def _check(settings: Config) -> None:
 
 def _names(topics: list[str]) -> list[str]:
     """The topics of a subscription, after a check."""
-    if not isinstance(topics, list) or not all(isinstance(each, str) for each in topics):
-        raise TypeError("expected list of topic unicode strings")
+    listed_topics(topics, list)
     if not all(topics) or len(set(topics)) < len(topics):
         raise ValueError("Failed to subscribe: topic names must be non-empty and unique")
     if any(each.startswith("^") for each in topics):

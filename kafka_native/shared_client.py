@@ -14,6 +14,7 @@ from typing_extensions import Self
 from kafka_native.admin import AdminClient
 from kafka_native.admin.base import Handle
 from kafka_native.client_core import HOST_CLOSED_TEXT, UninitializedClient, existing, new_role
+from kafka_native.config import merged_conf
 from kafka_native.consumer import Consumer
 from kafka_native.control.settings import (
     connection_settings,
@@ -68,7 +69,7 @@ class Client:
         **kwargs
             The same.
         """
-        conf = {**(config or {}), **kwargs}
+        conf = merged_conf(config, kwargs)
         settings = parse_host(conf)
         everything = {
             **connection_settings(settings),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias, TypeVar
 from kafka_native import deadlines
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native.client_core import HANDLE_CLOSED_TEXT, ClientCore
-from kafka_native.config import parse
+from kafka_native.config import check_is_mapping, parse
 from kafka_native.control.main_thread import end_of
 from kafka_native.control.operations import (
     REQUEST_MAX_BYTES,
@@ -96,8 +96,7 @@ class AdminBase:
 
         KafkaException: _INVALID_ARG names an unknown or invalid property.
         """
-        if not isinstance(conf, Mapping):
-            raise TypeError(f"expected configuration dict, not {type(conf).__name__}")
+        check_is_mapping(conf)
         settings = parse({**conf, **kwargs}, "producer")
         everything = {
             **connection_settings(settings),
@@ -389,7 +388,7 @@ def list_of(given: object, kind: type[T], length_min: int = 1) -> list[T]:
     for each in given:
         if not isinstance(each, kind):
             raise TypeError(
-                f"expected a list of {kind.__name__}, one of it is {type(each).__name__}"
+                f"expected a list of {kind.__name__}, but one item is of type {type(each).__name__}"
             )
     if len(given) < length_min:
         raise ValueError(f"Expected non-empty list of {kind.__name__}")

@@ -363,7 +363,9 @@ def _change(entry: ConfigEntry) -> IncrementalAlterConfigsRequest.Resource.Confi
         raise TypeError(f"{entry.name}: incremental_operation is missing")
     operation = member_of(entry.incremental_operation, AlterConfigOpType)
     if operation is not AlterConfigOpType.DELETE and not isinstance(entry.value, str):
-        raise TypeError(f"Expected .value to be str type, not {type(entry.value).__name__}")
+        raise TypeError(
+            f"{entry.name}: Expected .value to be str type, not {type(entry.value).__name__}"
+        )
     return IncrementalAlterConfigsRequest.Resource.Config(
         name=entry.name,
         config_operation=operation.value,

@@ -271,8 +271,13 @@ class TopicPartitionsPages:
 # --- creating and deleting ---
 
 
-def _wire_topic(topic: NewTopic) -> CreateTopicsRequest.Topic:
-    """A topic in the protocol's form."""
+def _wire_topic(topic: NewTopic) -> CreateTopicsRequest.Topic | KafkaError:
+    """A topic in the protocol's form, or the error why it is invalid."""
+    given: Mapping[str, object] = topic.config or {}
+    for name, value in given.items():
+        if not isinstance(value, str | None):
+            text = f"config of topic {topic.topic}: the value of {name!r} must be a str, "
+            return KafkaError(KafkaError._INVALID_ARG, f"{text}not {type(value).__name__}")
     new = CreateTopicsRequest.Topic(
         name=topic.topic,
         num_partitions=topic.num_partitions,

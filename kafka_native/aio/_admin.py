@@ -29,6 +29,7 @@ from kafka_native.aio._loop import call_in_loop, end_threads, wait_for
 from kafka_native.aio._loop import in_loop as future_in_loop
 from kafka_native.aio._producer import AIOProducer
 from kafka_native.client_core import ClientCore
+from kafka_native.config import check_is_mapping
 from kafka_native.errors import KafkaError
 from kafka_native.pending_call import PendingCall
 from kafka_native.shared_client import Client
@@ -133,6 +134,7 @@ class AIOAdminClient(Callbacks):
 
         :param admin_conf: librdkafka's properties (docs/CONFIGURATION.md).
         """
+        check_is_mapping(admin_conf)
         conf = dict(admin_conf)
         self._tasks = set()
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -21,6 +21,7 @@ from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
+from kafka_native.config import check_is_mapping
 from kafka_native.control.producer.transactions import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -90,6 +91,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
             For compatibility with confluent_kafka. There are no workers here, and the engine makes
             the batches (``batch.size``, ``linger.ms``).
         """
+        check_is_mapping(producer_conf)
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
         self._tasks = set()

@@ -17,6 +17,7 @@ from kafka_native.aio._loop import Waiter, end_threads, wait_for
 from kafka_native.arrow import Columns, Decode, OnError, ShareArrowBatch, share_request
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.codec import Codec
+from kafka_native.config import merged_conf
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import (
     ConcurrentModificationException,
@@ -76,7 +77,7 @@ class AIOShareConsumer:
         KafkaException, ValueError
             See `ShareConsumer`.
         """
-        self._core = core = new_role(ShareConsumer, self._host, {**(config or {}), **kwargs})
+        self._core = core = new_role(ShareConsumer, self._host, merged_conf(config, kwargs))
         self._engine = core._client.engine
         self._kicks = Waiter(self._engine, deliveries=True)
         self._batch: Iterator[Message] = iter(())

@@ -10,7 +10,7 @@ together or not at all. A batch whose marker exists is skipped when it runs agai
 The batches of a partition have sequence numbers. So only one attempt of one task may write to a
 partition in a micro-batch. Spark doesn't guarantee that: it retries tasks, runs copies of slow
 tasks, and after a lost shuffle repeats a stage while old tasks still run. Claims guarantee it, see
-`TaskAttempt.claim`. docs/guide/transactions.md explains the protocol.
+`TaskAttempt.claim`. docs/internals/transactions.md explains the protocol.
 """
 
 from __future__ import annotations

@@ -330,7 +330,7 @@ PLACE = TopicPartition("t", 0)
             ({"partitions": []}, ValueError, "non-empty list"),
             ({"max_transaction_timeout_ms": -1}, ValueError, "max_transaction_timeout_ms"),
         ],
-        "fence_producers": [({"transactional_ids": [5]}, TypeError, "one of it is int")],
+        "fence_producers": [({"transactional_ids": [5]}, TypeError, "one item is of type int")],
     }
 )
 def test_arguments_are_checked_before_any_request(

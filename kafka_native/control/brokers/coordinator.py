@@ -77,6 +77,14 @@ class Coordinator:
             self._ask_at = now
         return self.target
 
+    def failure_text(self) -> str:
+        """Why the coordinator isn't known, as the end of an error text; empty if it is known."""
+        if self.target is not None:
+            return ""
+        if self.refused is not None:
+            return f": {self.refused.str()}"
+        return f": the coordinator of {self._name} isn't known{self._pool.failure_text()}"
+
     def lost(self) -> None:
         """Looks up the coordinator again, with back-off: the target is down or not in charge."""
         if self.target is None:

@@ -639,11 +639,8 @@ class BrokerPool:
             expired = [call for call in queue if call.deadline <= now]
             for call in expired:
                 queue.remove(call)
-                call.answer(
-                    KafkaError(
-                        KafkaError._TRANSPORT, f"no broker could be reached in time{self._why()}"
-                    )
-                )
+                text = f"no broker could be reached in time{self.failure_text()}"
+                call.answer(KafkaError(KafkaError._TRANSPORT, text))
             if expired:
                 wake_up = 0.0  # managers that were polled earlier have an answer now
             wake_up = min([wake_up, *(call.deadline for call in queue)])
@@ -933,7 +930,7 @@ class BrokerPool:
         if self._any:
             self._connect_one()
 
-    def _why(self) -> str:
+    def failure_text(self) -> str:
         """The last failure of a broker that is down, as part of an error text."""
         causes = self._causes()
         return f": {causes[0].str()}" if causes else ""
@@ -1001,7 +998,7 @@ class BrokerPool:
         count, outage_s = len(self.nodes) or len(self.bootstrap), self._outages.age_s(ALL_BROKERS)
         text = f"{count}/{count} brokers are down"
         if outage_s > 0:  # one reminder for all brokers
-            text += f" for {outage_s:.0f} s{self._why()}"
+            text += f" for {outage_s:.0f} s{self.failure_text()}"
         return KafkaError(KafkaError._ALL_BROKERS_DOWN, text)
 
     def lasting_errors(self) -> list[KafkaError]:

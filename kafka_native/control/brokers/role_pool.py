@@ -153,6 +153,10 @@ class RolePool(BrokerPool):
         """Whether no known broker can be reached."""
         return self._host.all_down()
 
+    def failure_text(self) -> str:
+        """The last failure of a broker that is down, as part of an error text."""
+        return super().failure_text() or self._host.failure_text()
+
     def refusal(self) -> KafkaError | None:
         """A TLS or SASL error of a broker that is down; None: there is none."""
         return super().refusal() or self._host.refusal()

@@ -490,7 +490,7 @@ class CommitManager:
             ask.behind -= 1
         for key in commit.left:
             commit.errors[key] = commit.last or KafkaError(
-                KafkaError._TIMED_OUT, "the commit took too long"
+                KafkaError._TIMED_OUT, f"the commit took too long{self._coordinator_failure()}"
             )
         commit.left.clear()
         partitions = [
@@ -799,13 +799,17 @@ class CommitManager:
         for key in ask.left:
             if key not in ask.errors:
                 ask.errors[key] = ask.last or KafkaError(
-                    KafkaError._TIMED_OUT, "no coordinator has answered in time"
+                    KafkaError._TIMED_OUT,
+                    f"committed offsets not received in time{self._coordinator_failure()}",
                 )
         partitions = [
             _partition_of(key, ask.found.get(key)).with_error(ask.errors.get(key))
             for key in ask.keys
         ]
         ask.done(_outcome_of(partitions, [each.error for each in partitions]))
+
+    def _coordinator_failure(self) -> str:
+        return "" if self._coordinator is None else self._coordinator.failure_text()
 
     # --- time ---
 

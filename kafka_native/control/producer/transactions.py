@@ -528,7 +528,8 @@ class Transactions:
             return operation.deadline
         done, operation.done = operation.done, None
         text = (
-            f"{operation.kind.value}() isn't done in time: it goes on, call it again to wait for it"
+            f"{operation.kind.value}() isn't done in time{self._coordinator.failure_text()}; "
+            "it goes on, call it again to wait for it"
         )
         done(KafkaError(KafkaError._TIMED_OUT, text, retriable=True))
         return NEVER

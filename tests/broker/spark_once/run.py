@@ -46,7 +46,7 @@ STEPS = [
         for phase in (BEFORE, ANSWERED, AFTER)
     ),
 ]
-"""The protocol's steps in docs/guide/transactions.md: a request at three moments."""
+"""The protocol's steps in docs/internals/transactions.md: a request at three moments."""
 WORKER, JVM = "worker", "jvm"
 """The victim: the Python process that makes the request, or its JVM, driver or executor."""
 NEWEST_TRANSACTIONS = 2
