@@ -77,12 +77,15 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     accumulator->sequence.written_id = accumulator->sequence.failed_id = -1;
     accumulator->sequence.excused_id = -1;
     kn_list_init(&accumulator->sequence.unsettled);
+    kn_list_init(&accumulator->sequence.held);
 }
 
 void kn_accumulator_deinit(struct kn_accumulator *accumulator)
 {
     struct kn_list *node;
     while ((node = kn_list_pop_front(&accumulator->waiting)))
+        kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
+    while ((node = kn_list_pop_front(&accumulator->sequence.held)))
         kn_batch_free(KN_LIST_ENTRY(node, struct kn_batch, node));
     kn_batch_free(accumulator->open);
     kn_mutex_deinit(&accumulator->lock);
@@ -549,6 +552,39 @@ static void forget_sequence(struct kn_batch *batch)
     if (batch->id > *newest) *newest = batch->id;
 }
 
+/* Under lock: an id; INT64_MAX: none. */
+static int64_t oldest_unsettled(struct kn_sequence *sequence)
+{
+    struct kn_list *node = kn_list_first(&sequence->unsettled);
+    return node ? KN_LIST_ENTRY(node, struct kn_batch, sequence_node)->id : INT64_MAX;
+}
+
+/* Under lock: the batch and held ones whose turn has come go to `ready`, or it is held. */
+static void report_in_order(struct kn_sequence *sequence, struct kn_batch *batch,
+                            struct kn_list *ready)
+{
+    if (batch->persistence != KN_PERSISTED || batch->id < oldest_unsettled(sequence)) {
+        kn_list_push_back(ready, &batch->node);
+        return;
+    }
+    struct kn_list *at = sequence->held.prev;
+    while (at != &sequence->held && KN_LIST_ENTRY(at, struct kn_batch, node)->id > batch->id)
+        at = at->prev;
+    kn_list_insert_before(at->next, &batch->node);
+}
+
+/* Under lock, after batches were settled: the held ones whose turn has come go to `ready`. */
+static void release_held(struct kn_sequence *sequence, struct kn_list *ready)
+{
+    int64_t oldest = oldest_unsettled(sequence);
+    struct kn_list *node;
+    while ((node = kn_list_first(&sequence->held)) &&
+           KN_LIST_ENTRY(node, struct kn_batch, node)->id < oldest) {
+        kn_list_remove(node);
+        kn_list_push_back(ready, node);
+    }
+}
+
 static int is_current(const struct kn_sequence *sequence)
 {
     return sequence->id == sequence->granted_id && sequence->epoch == sequence->granted_epoch;
@@ -801,6 +837,14 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
     kn_notice_send(&notice, accumulator);
 }
 
+static void deliver_all(struct kn_accumulator *accumulator, struct kn_list *ready)
+{
+    struct kn_list *node;
+    while ((node = kn_list_pop_front(ready)))
+        kn_client_deliver(accumulator->producer->client,
+                          KN_LIST_ENTRY(node, struct kn_batch, node));
+}
+
 void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *batch)
 {
     struct kn_notice notice = {0};
@@ -816,22 +860,32 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
     }
     count_batches(accumulator, -1);
     batch_is_back(accumulator, batch, &notice);
+    struct kn_list ready;
+    kn_list_init(&ready);
+    report_in_order(&accumulator->sequence, batch, &ready);
+    release_held(&accumulator->sequence, &ready);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
-    kn_client_deliver(accumulator->producer->client, batch);
+    deliver_all(accumulator, &ready);
 }
 
 /* --- the control thread's side --- */
 
+/* Reports the failed batches, and the held ones behind them. */
 static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed, int status,
                            int16_t error_code, const char *text)
 {
-    struct kn_list *node;
+    struct kn_list ready, *node;
+    kn_list_init(&ready);
+    kn_mutex_lock(&accumulator->lock);
+    release_held(&accumulator->sequence, &ready);
+    kn_mutex_unlock(&accumulator->lock);
     while ((node = kn_list_pop_front(failed))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
         kn_batch_set_error(batch, status, error_code, text, text ? strlen(text) : 0);
         kn_client_deliver(accumulator->producer->client, batch);
     }
+    deliver_all(accumulator, &ready);
 }
 
 /* The open batch of staging grows while a partition is unknown. It is closed from time to time, so

@@ -10,7 +10,9 @@
  * Order: batches have a rising `id`. A batch that is retried goes back in id order, and while it
  * waits for its backoff the broker thread takes no later batch. A broker may take batches only
  * while no other broker has one in flight (in_flight_broker). So after a leader change the old
- * leader's batches are settled first, and order and sequence numbers stay correct.
+ * leader's batches are settled first, and order and sequence numbers stay correct. A broker may
+ * write a batch, answer with an error, and answer the next ones well. Their reports are held until
+ * the first one is settled.
  *
  * Notifications: the leader will check this accumulator at `notified_us` without another
  * notification. So a batch costs at most two notifications, and none while an earlier one is
@@ -64,6 +66,8 @@ struct kn_sequence {
     int32_t gap;
     /* kn_batch.sequence_node, in sequence order: numbered batches without an outcome */
     struct kn_list unsettled;
+    /* in id order: written batches behind an unsettled one. They are reported after it. */
+    struct kn_list held;
 };
 
 /* Ten thousand partitions don't fit into the CPU cache. So an append touches two cache lines only:
