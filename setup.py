@@ -207,7 +207,7 @@ class Codecs:
             missing += [] if library else [codec]
         if missing:
             say(
-                f"warning: no C library for {', '.join(missing)}. gzip uses Python's zlib then, the "
+                f"warning: no C library for {', '.join(missing)}. gzip uses Python's zlib, the "
                 "other codecs need the Python packages of kafka-native[codecs]; these are slower "
                 "and hold the interpreter lock. For the libraries, install their development "
                 "packages and pkg-config: on Debian libdeflate-dev libsnappy-dev liblz4-dev "

@@ -30,7 +30,8 @@ from kafka_native.control.errors import (
     SUBSCRIPTION_OUTDATED_ERRORS,
     TELEMETRY_FATAL_ERRORS,
 )
-from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
+from kafka_native.control.mean import Mean
+from kafka_native.control.metrics import Metric, Point, Times, encode
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.control.states import JOIN_STATES
 from kafka_native.errors import KafkaError
