@@ -66,7 +66,7 @@ $(PY):
 # The extensions are built in place.
 $(VENV)/.demo-ready: pyproject.toml | $(PY)
 	$(PY) -m pip install -q --disable-pip-version-check 'setuptools>=83.0.0' 'Cython>=3.1' wheel
-	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot]'
+	KN_SKIP_NATIVE=1 $(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[cli,plot,codecs]'
 	@touch $@
 
 $(VENV)/.test-ready: $(VENV)/.demo-ready

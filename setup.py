@@ -14,8 +14,8 @@ pyproject.toml has the metadata. Environment switches:
     KN_OPTIMIZE=-O0              instead of -O3, for a trial build
     KN_CODEC_SOURCES=folder      compile the codec libraries from their sources, which
                                  dev/codec_sources.py unpacks, into the core: for wheels
-    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages;
-                                 simdjson: no JSON columns
+    KN_WITHOUT=lz4,zstd          treat these codec libraries as missing: use the Python packages of
+                                 the extra `codecs`; simdjson: no JSON columns
     KN_ONLY=wire,records         build only these extensions
     KN_SKIP_NATIVE=1             build none: for an editable install beside an in-place build
     KN_KEEP_GOING=1              leave out sources that don't compile, with a warning; bind lazily
@@ -207,9 +207,11 @@ class Codecs:
             missing += [] if library else [codec]
         if missing:
             say(
-                f"warning: the slower Python packages serve {', '.join(missing)}, under the GIL. "
-                "For the libraries, install their development packages and pkg-config: on Debian "
-                "libdeflate-dev libsnappy-dev liblz4-dev libzstd-dev pkg-config"
+                f"warning: no C library for {', '.join(missing)}. gzip uses Python's zlib, the "
+                "other codecs need the Python packages of kafka-native[codecs]; these are slower "
+                "and hold the interpreter lock. For the libraries, install their development "
+                "packages and pkg-config: on Debian libdeflate-dev libsnappy-dev liblz4-dev "
+                "libzstd-dev pkg-config"
             )
         wants_json = not {"json", "simdjson"} & without
         library = self._use(JSON_LIBRARY) if has_cxx and wants_json else None

@@ -10,7 +10,6 @@ from __future__ import annotations
 import operator
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from kafka_native._native.arrow_consumer import (
@@ -70,16 +69,21 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 DEFAULT_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 
-@dataclass(frozen=True)
 class Decode:
     """Which columns are decoded, and how: the arguments of `Consumer.consume_arrow`."""
 
-    value: Codec | None = None
-    key: Codec | None = None
-    on_error: OnError = "raise"
-    flatten: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        value: Codec | None = None,
+        key: Codec | None = None,
+        on_error: OnError = "raise",
+        flatten: bool = False,
+    ) -> None:
+        """Checks and stores the arguments."""
+        self.value = value
+        self.key = key
+        self.on_error: OnError = on_error
+        self.flatten = flatten
         if self.codecs:
             self._check_codecs()
         if self.on_error not in get_args(OnError):

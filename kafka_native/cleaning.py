@@ -20,7 +20,7 @@ NAME_MAX: Final = 255
 
 A topic's name has at most 249, a host's 255.
 """
-_ESCAPE: Final = re.compile(r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
+_ESCAPE: Final = r"\\(?:x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})"
 """The result of `escaped` for a character that isn't printable."""
 
 
@@ -57,7 +57,7 @@ def escaped(source: object) -> str:
     has such a character, or a part that looks like an escape, its backslashes are doubled.
     """
     text = str(source)
-    if text.isprintable() and _ESCAPE.search(text) is None:
+    if text.isprintable() and re.search(_ESCAPE, text) is None:
         return text
     return "".join(_escape(each) for each in text.replace("\\", "\\\\"))
 

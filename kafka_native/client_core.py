@@ -44,7 +44,6 @@ from kafka_native.pending_call import PendingCall, ReadyCall
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka_native.role_config import parse_role
 from kafka_native.security.mechanisms import Credentials, Mechanism
-from kafka_native.security.proxy import proxy_of
 from kafka_native.threads import Lock, LockType, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
@@ -61,6 +60,7 @@ if TYPE_CHECKING:
     from kafka_native.control.operations import OperationDriver
     from kafka_native.control.telemetry import Telemetry
     from kafka_native.mock import MockCluster
+    from kafka_native.security.proxy import Proxy
     from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
@@ -197,7 +197,7 @@ class ClientCore:
         self._mechanism = _mechanism_of(config)
         self._encryption = Encryption.of(config, self.logs["security"])
         tls = self._encryption and self._encryption.settings
-        self.engine = Engine({**settings, "proxy": proxy_of(config), "tls": tls}, self._error_of)
+        self.engine = Engine({**settings, "proxy": _proxy_of(config), "tls": tls}, self._error_of)
         self._mock = _mock_cluster(config, self.logs["mock"])
 
     def _make_pool(self) -> BrokerPool:
@@ -436,7 +436,7 @@ class ClientCore:
 
     def _log_configuration(self) -> None:
         self.logger.debug("a %s of kafka_native %s", self.kind, version())
-        if (proxy := proxy_of(self.config)) is not None:
+        if (proxy := _proxy_of(self.config)) is not None:
             self.logs["broker"].debug("connections go through %r", proxy)
         if self.logs["conf"].on:
             for name in sorted(self.config):
@@ -894,6 +894,14 @@ def _do_nothing() -> None:
 
 def _raise(error: KafkaError) -> None:
     raise KafkaException(error)
+
+
+def _proxy_of(config: Config) -> Proxy | None:
+    if not config.text("proxy.url"):
+        return None
+    from kafka_native.security.proxy import proxy_of  # few clients have a proxy
+
+    return proxy_of(config)
 
 
 def _mechanism_of(config: Config) -> Mechanism | None:

@@ -13,7 +13,6 @@ are two cases:
 
 from __future__ import annotations
 
-import ipaddress
 import logging
 import math
 import os
@@ -39,7 +38,6 @@ from ._reference.property import (
 )
 from .cleaning import clean
 from .errors import KafkaError, KafkaException
-from .interceptors import ConsumerInterceptor, ProducerInterceptor
 from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
 from .protocol import releases
@@ -139,7 +137,7 @@ _IN_MEMORY: Final = {
     "ssl_key": "ssl.key.pem",
 }
 """librdkafka's names of certificates and keys that a program passes as bytes."""
-_CONVERSION: Final = re.compile(r"(?:key|value)\.(?P<kind>serializer|deserializer)(?:\.builder)?")
+_CONVERSION: Final = r"(?:key|value)\.(?P<kind>serializer|deserializer)(?:\.builder)?"
 _CONVERTING_CLIENTS: Final = {
     "serializer": "SerializingProducer has this property; asyncio's is AsyncSerializingProducer",
     "deserializer": (
@@ -507,9 +505,13 @@ def _find(name: str, role: Role) -> Property:
         return declared
     close = _closest(name, PROPERTIES, cutoff=0.75)
     hint = f'did you mean "{close}"?' if close else None
+<<<<<<< HEAD
     if other := _NAMES_ELSEWHERE.get(name):
         hint = f"use {other}"
     elif match := _CONVERSION.fullmatch(name.replace("_", ".")):
+=======
+    if match := re.fullmatch(_CONVERSION, name):
+>>>>>>> 86d2210aa0495a640db1b07b96d8cf2b6adf7d04
         hint = _CONVERTING_CLIENTS[match["kind"]]
     _fail(f'No such configuration property: "{name}"', hint)
 
@@ -686,6 +688,8 @@ def _convert_logger(raw: object) -> object:
 
 def _convert_interceptors(raw: object, role: Role) -> object:
     """Return the interceptors as a tuple, or None for an empty list."""
+    from .interceptors import ConsumerInterceptor, ProducerInterceptor  # few clients have them
+
     kind = ProducerInterceptor if role == "producer" else ConsumerInterceptor
     if raw is not None and not isinstance(raw, (list, tuple)):
         _fail(
@@ -840,10 +844,9 @@ def _convert_enum(declared: Property, key: str, text: str) -> str:
     return str(dict(declared.synonyms).get(value, value))
 
 
-_DURATION: Final = re.compile(
+_DURATION: Final = (
     r"P(?:(?P<days>\d{1,9})D)?(?:T(?=\d)(?:(?P<hours>\d{1,9})H)?(?:(?P<minutes>\d{1,9})M)?"
-    r"(?:(?P<seconds>\d{1,9})(?:\.(?P<fraction>\d{1,9}))?S)?)?",
-    re.ASCII,
+    r"(?:(?P<seconds>\d{1,9})(?:\.(?P<fraction>\d{1,9}))?S)?)?"
 )
 
 
@@ -853,7 +856,7 @@ def duration_ms(text: str) -> int | None:
     The accepted texts are those of Java's Duration, but not negative ones. The function returns
     None for any other text.
     """
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text, re.ASCII)
     if match is None or match.lastgroup is None:
         return None
     days, hours, minutes, seconds = (
@@ -1048,12 +1051,9 @@ def _check_strategies(value: str | tuple[Any, ...], prefix: str) -> None:
         )
 
 
-_SERVER: Final = re.compile(
-    r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_+.-]*)://)?
+_SERVER: Final = r"""(?:(?P<protocol>[A-Za-z][A-Za-z0-9_+.-]*)://)?
         (?:\[(?P<bracketed>[^\]\[]*)\]|(?P<host>[^\s:/?\#@\[\],]+))
-        (?::(?P<port>[^:]*))?""",
-    re.VERBOSE,
-)
+        (?::(?P<port>[^:]*))?"""
 
 
 def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
@@ -1067,7 +1067,7 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
         )
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
-    match = _SERVER.fullmatch(entry)
+    match = re.fullmatch(_SERVER, entry, re.VERBOSE)
     if match is None:
         _fail(
             f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
@@ -1102,6 +1102,8 @@ def _parse_port(entry: str, text: str | None) -> int:
 
 
 def _is_ipv6(text: str) -> bool:
+    import ipaddress  # here, because few need it and it takes long to import
+
     try:
         ipaddress.IPv6Address(text)
     except ValueError:

@@ -42,7 +42,6 @@ from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.interceptors import Chain, ConsumeCallback, ConsumerHooks, intercept, mix_in
 from kafka_native.partition_queue import PartitionQueue
 from kafka_native.threads import Event
 from kafka_native.types import (
@@ -118,12 +117,16 @@ class Consumer(ConsumerCalls):
         self._closing = threading.Lock()
         interceptors: Any = settings["interceptors"]
         if interceptors is not None:
+            from kafka_native.interceptors import Chain, ConsumerHooks, intercept
+
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._callbacks.interceptor_on_commit = chain.on_commit
             intercept(self, ConsumerHooks, chain)
         self._rebalance_cb = settings.function("rebalance_cb")
         consume_cb = settings.function("consume_cb")
         if consume_cb is not None:
+            from kafka_native.interceptors import ConsumeCallback, mix_in
+
             self._consume_cb = consume_cb
             mix_in(self, ConsumeCallback)
         self._open(

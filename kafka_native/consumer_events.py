@@ -15,6 +15,7 @@ from kafka_native._native.enums import (
     STATUS_UNSUPPORTED,
 )
 from kafka_native._native.message import Message
+from kafka_native._native.records import features
 from kafka_native.client_core import ClientCore
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import Key
@@ -29,7 +30,7 @@ _CAUSES = {
     STATUS_TOO_LARGE: "a batch is larger than decompressed.batch.max.bytes when decompressed",
     STATUS_CODEC: "compressed data that can't be decompressed",
     STATUS_INVALID: "malformed records",
-    STATUS_UNSUPPORTED: "a codec or format that this build doesn't know",
+    STATUS_UNSUPPORTED: "a codec or format that this build doesn't support",
 }
 
 
@@ -93,6 +94,9 @@ def error_for(
         return KafkaError(error_code)
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else from_status(status).code()
     cause = _CAUSES.get(status, from_status(status).str())
+    missing = [] if status != STATUS_UNSUPPORTED else [n for n, by in features().items() if not by]
+    if missing:
+        cause += f" (no library for {', '.join(missing)}: pip install kafka-native[codecs])"
     text = f"{cause} in {cursor.topic} [{cursor.partition}] at offset {offset}"
     return KafkaError(code, f"{text}; it is fetched again, or seek to {next_offset} to skip it")
 

@@ -29,12 +29,7 @@ from kafka_native.client_core import (
     settings_of,
 )
 from kafka_native.control.positions import Key, OffsetPosition
-from kafka_native.control.producer.transactions import (
-    OUTSTANDING,
-    Kind,
-    Shared,
-    Transactions,
-)
+from kafka_native.control.producer.transaction_calls import OUTSTANDING, Kind, Shared
 from kafka_native.control.requests import Call
 from kafka_native.control.settings import (
     connection_settings,
@@ -43,7 +38,6 @@ from kafka_native.control.settings import (
 )
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException, from_status
-from kafka_native.interceptors import Chain, ProducerHooks, intercept
 from kafka_native.partitioners import partitioner_id
 from kafka_native.pending_call import PendingCall, ReadyCall, raise_error
 from kafka_native.producer_managers import managers_of
@@ -63,6 +57,7 @@ if TYPE_CHECKING:
 
     from kafka_native._native.arrow_report import ArrowReport
     from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
+    from kafka_native.control.producer.transactions import Transactions
     from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
@@ -159,6 +154,8 @@ class Producer(ProducerCore):
             host=self._host,
         )
         if interceptors is not None:
+            from kafka_native.interceptors import Chain, ProducerHooks, intercept
+
             chain = Chain(interceptors, self._client.logs["interceptor"])
             self._errors_only = bool(settings["delivery.report.only.error"])
             on_delivery = partial(chain.deliver, on_delivery, self._errors_only)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from kafka_native._native.enums import IDEMPOTENCE_OFF, IDEMPOTENCE_WANTED
 from kafka_native.client_core import ClientCore
@@ -12,9 +13,11 @@ from kafka_native.control.brokers.coordinator import GROUP, TRANSACTION, Coordin
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.producer.identity import Identity
 from kafka_native.control.producer.produce_router import ProduceRouter
-from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
 from kafka_native.control.requests import Backoff
 from kafka_native.errors import KafkaError
+
+if TYPE_CHECKING:
+    from kafka_native.control.producer.transactions import Transactions
 
 
 def managers_of(settings: Config, everything: Mapping[str, object], client: ClientCore) -> Managers:
@@ -66,6 +69,9 @@ def _coordinator(settings: Config, client: ClientCore, key: str, key_type: int) 
 def _transactions_of(
     settings: Config, client: ClientCore, coordinator: Coordinator
 ) -> Transactions:
+    # here, because most producers have no transactions
+    from kafka_native.control.producer.transactions import TRANSACTION_VERSION, Transactions
+
     pool = client.context.pool
     coordinators: dict[str, Coordinator] = {}
 

@@ -83,7 +83,7 @@ OFFSET_STORED: Final = -1000
 OFFSET_INVALID: Final = OFFSET_UNKNOWN
 """No offset, or an unknown one."""
 
-_PREPARED: Final = re.compile(r"([0-9]{1,19}):([0-9]{1,5})")
+_PREPARED: Final = r"([0-9]{1,19}):([0-9]{1,5})"
 
 PARTITION_UA: Final = -1
 """No partition yet: the partitioner chooses one."""
@@ -617,7 +617,7 @@ class PreparedTxnState:
         self.producer_id = self.epoch = -1
         if not serialized_state:
             return
-        found = _PREPARED.fullmatch(serialized_state)
+        found = re.fullmatch(_PREPARED, serialized_state)
         if (
             found is None
             or (numbers := (int(found[1]), int(found[2])))[0] >= 2**63

@@ -227,6 +227,15 @@ CODECS: dict[str, tuple[str, str, Compress, Decompress]] = {
 }
 
 
+def missing_text(codec: str) -> str:
+    """Return why a codec is missing here, and what to install."""
+    package = CODECS[codec][1]
+    return (
+        f"this build of kafka-native has no library for {codec}, and the package {package} isn't "
+        f"installed: pip install {package}, or kafka-native[codecs] for all codecs"
+    )
+
+
 def library(codec: str) -> str | None:
     """Return the package that serves a codec, with its version, or None if it isn't installed."""
     module, distribution, _compress, _decompress = CODECS[codec]

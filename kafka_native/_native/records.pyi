@@ -88,7 +88,8 @@ RecordLike = (
 def features() -> dict[str, str]:
     """Return the libraries of the checksum and of each codec in this process.
 
-    It is a dict of names to libraries, with "" for a missing one.
+    It is a dict of names to libraries, with "" for a missing one. A text that begins with "Python"
+    names a Python package: the build has no C library for this codec.
     """
 
 def live_buffers() -> int: ...

@@ -103,6 +103,10 @@ cdef object record_error(int status, str where):
     return RecordError(status, f"{where}: {kn_status_text(status).decode()}")
 
 
+cdef object missing_codec(str codec):
+    return RecordError(KN_ERR_UNSUPPORTED, f"{codec}: {codec_fallback.missing_text(codec)}")
+
+
 # The fallback: table entries that call Python packages. Any thread calls them, without the
 # interpreter lock.
 
@@ -253,7 +257,8 @@ cdef const kn_codec_table *chosen(bint python_codecs) except NULL:
 def features():
     """Return the libraries of the checksum and of each codec in this process.
 
-    It is a dict of names to libraries, with "" for a missing one.
+    It is a dict of names to libraries, with "" for a missing one. A text that begins with "Python"
+    names a Python package: the build has no C library for this codec.
     """
     cdef int codec
     found = {"crc32c": kn_crc32c_backend().decode()}
@@ -290,7 +295,7 @@ def compress(str codec not None, data, *, int level=-1, bint python_codecs=False
     if which == KN_CODEC_NONE:
         return bytes(data)
     if entry.compress == NULL:
-        raise record_error(KN_ERR_UNSUPPORTED, codec)
+        raise missing_codec(codec)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     out = kn_buffer_take(NULL, <size_t>view.len)
     status = KN_ERR_NOMEM
@@ -317,7 +322,7 @@ def decompress(str codec not None, data, *, size_t max_bytes=DECOMPRESSED_MAX_BY
             raise record_error(KN_ERR_TOO_LARGE, codec)
         return plain
     if entry.decompress == NULL:
-        raise record_error(KN_ERR_UNSUPPORTED, codec)
+        raise missing_codec(codec)
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     out = kn_buffer_take(NULL, <size_t>view.len)
     status = KN_ERR_NOMEM
@@ -637,7 +642,7 @@ cdef int compress_section(const kn_codec *codec, int level, kn_buffer **buffer) 
     cdef kn_buffer *packed
     cdef int status
     if codec.compress == NULL:
-        raise record_error(KN_ERR_UNSUPPORTED, codec.name.decode())
+        raise missing_codec(codec.name.decode())
     packed = kn_buffer_take(NULL, plain.size_bytes)
     if packed == NULL:
         raise MemoryError()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 BOTH: Final = "*"
 PRODUCER: Final = "P"
@@ -17,8 +16,8 @@ LOW: Final = "low"
 
 REDACTED: Final = "[redacted]"
 # A match begins where a word begins. A search from each letter would take long for a long value.
-_LOGIN: Final = re.compile(r"(?<=://).*@|(?<![^\s,@/])[^\s,@/]+:(?!//)[^\s,@]*@", re.DOTALL)
-_QUERY: Final = re.compile(r"(://[^?]*\?).+", re.DOTALL)
+_LOGIN: Final = r"(?s)(?<=://).*@|(?<![^\s,@/])[^\s,@/]+:(?!//)[^\s,@]*@"
+_QUERY: Final = r"(?s)(://[^?]*\?).+"
 
 
 class State(Enum):
@@ -34,8 +33,7 @@ class State(Enum):
     """It belongs to librdkafka's C interface. Python code can't set it."""
 
 
-@dataclass(frozen=True)
-class Property:
+class Property(NamedTuple):
     """A configuration property: its name, its values and its effect."""
 
     name: str
@@ -97,5 +95,5 @@ def without_secrets(text: str) -> str:
     if "PRIVATE KEY-----" in text:
         return REDACTED
     if "@" in text:
-        text = _LOGIN.sub(f"{REDACTED}@", text)
-    return _QUERY.sub(rf"\1{REDACTED}", text) if "?" in text else text
+        text = re.sub(_LOGIN, f"{REDACTED}@", text)
+    return re.sub(_QUERY, rf"\1{REDACTED}", text) if "?" in text else text

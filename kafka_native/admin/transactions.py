@@ -26,13 +26,12 @@ from kafka_native.admin.groups import ask_each_broker
 from kafka_native.cleaning import clean
 from kafka_native.control.operations import AdminOperation, Operation, Steps, brokers
 from kafka_native.errors import ErrorCode, KafkaError, KafkaException
+from kafka_native.protocol.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kafka_native.protocol.transactions import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     ListTransactionsRequest,
     ListTransactionsResponse,
     WriteTxnMarkersRequest,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.metadata import Metadata
@@ -36,8 +35,7 @@ class WorkQueue:
         self._work.popleft()()
 
 
-@dataclass(frozen=True, slots=True)
-class ManagerContext:
+class ManagerContext(NamedTuple):
     """What a manager needs from its client. It exists before the control thread starts."""
 
     engine: Engine

@@ -14,8 +14,7 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from kafka_native._native.engine import exits_elsewhere
 from kafka_native._native.enums import (
@@ -115,8 +114,7 @@ def _gone() -> None:
     """Stands for a MainThread that has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Managers:
+class Managers(NamedTuple):
     """The managers that depend on the kind of client (metadata and the broker pool don't)."""
 
     router: ProduceRouter | None = None

@@ -22,7 +22,6 @@ import time
 import weakref
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.errors import METADATA_RETRIABLE_ERRORS, UNKNOWN_TOPIC_ERRORS
@@ -61,7 +60,6 @@ def is_topic_name(name: str) -> bool:
     return 0 < len(name) <= TOPIC_NAME_MAX and name.isprintable()
 
 
-@dataclass(slots=True)
 class Partition:
     """A partition's leader and replicas. ``leader`` is -1 while there is none.
 
@@ -69,34 +67,39 @@ class Partition:
     metadata have had a lower epoch; infinity: they haven't.
     """
 
-    leader: int = NO_LEADER
-    epoch: int = -1
-    replicas: Sequence[int] = ()
-    ahead_since: float = NEVER
+    __slots__ = ("ahead_since", "epoch", "leader", "replicas")
+
+    def __init__(self) -> None:
+        """Creates a partition without a leader."""
+        self.leader = NO_LEADER
+        self.epoch = -1
+        self.replicas: Sequence[int] = ()
+        self.ahead_since = NEVER
 
 
-@dataclass(slots=True)
 class Topic:
     """A topic that a manager wants. It is ``known`` once a reply has named its partitions."""
 
-    name: str
-    create: bool
-    wanted_since: float
-    id: bytes = NO_ID
-    partitions: list[Partition] = field(default_factory=list)
-    known: bool = False
-    updated_at: float | None = None
-    missing_since: float | None = None
-    missing_logged: bool = False
-    used_at: float = 0.0
-    """When a manager last wanted it."""
-    failed: KafkaError | None = None
-    wanted_partitions: int = 0
-    """The number of partitions that a manager wants.
+    def __init__(self, name: str, create: bool, wanted_since: float) -> None:
+        """Creates a topic that no reply has named yet."""
+        self.name = name
+        self.create = create
+        self.wanted_since = wanted_since
+        self.id = NO_ID
+        self.partitions: list[Partition] = []
+        self.known = False
+        self.updated_at: float | None = None
+        self.missing_since: float | None = None
+        self.missing_logged = False
+        self.used_at = 0.0
+        """When a manager last wanted it."""
+        self.failed: KafkaError | None = None
+        self.wanted_partitions = 0
+        """The number of partitions that a manager wants.
 
-    The client checks for them until ``looked_for_until``.
-    """
-    looked_for_until: float = 0.0
+        The client checks for them until ``looked_for_until``.
+        """
+        self.looked_for_until = 0.0
 
 
 class Metadata:

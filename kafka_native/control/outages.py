@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 
 REMINDER_INTERVAL_S = 60.0
 """How soon the same cause is reported again during an outage."""
@@ -25,23 +24,23 @@ Without it, the memory of a client would grow, because addresses of brokers may 
 """
 
 
-@dataclass(slots=True)
 class _Cause:
     """Each report costs one ``credit``.
 
     It grows by one per reminder interval, up to `BURST_MAX`.
     """
 
-    credit: float
-    reported_at: float
+    def __init__(self, credit: float, reported_at: float) -> None:
+        self.credit = credit
+        self.reported_at = reported_at
 
 
-@dataclass(slots=True)
 class _Outage:
-    since: float | None = None
-    """When the current outage was first reported; None: no reported outage is open."""
-    over_at: float = -1.0
-    causes: dict[Hashable, _Cause] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self.since: float | None = None
+        """When the current outage was first reported; None: no reported outage is open."""
+        self.over_at = -1.0
+        self.causes: dict[Hashable, _Cause] = {}
 
 
 class Outages:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from kafka_native.protocol.schema import Request
@@ -31,7 +30,6 @@ class BrokerIdentity(NamedTuple):
     name: str
 
 
-@dataclass(slots=True)
 class Call:
     """One request, its target and the function that gets its reply.
 
@@ -39,17 +37,45 @@ class Call:
     control thread, with the decoded response or a KafkaError.
     """
 
-    message: Request
-    target: int | None
-    deadline: float
-    on_reply: Callable[[Reply], None]
-    newest: int = ANY_VERSION
-    """The newest version whose meaning the caller knows."""
-    is_data: bool = False
-    """It belongs to the requests for data of a node, such as ShareFetch: others go around it."""
-    answered_by: BrokerIdentity | None = None
-    """The broker that sent the reply; set before ``on_reply`` runs."""
-    answered: bool = False
+    __slots__ = (
+        "answered",
+        "answered_by",
+        "deadline",
+        "is_data",
+        "message",
+        "newest",
+        "on_reply",
+        "target",
+    )
+
+    def __init__(
+        self,
+        message: Request,
+        target: int | None,
+        deadline: float,
+        on_reply: Callable[[Reply], None],
+        newest: int = ANY_VERSION,
+        is_data: bool = False,
+    ) -> None:
+        """Stores a request that wasn't sent yet.
+
+        :param newest: The newest version whose meaning the caller knows.
+        :param is_data: It belongs to the requests for data of a node, such as ShareFetch: others go
+            around it.
+        """
+        self.message = message
+        self.target = target
+        self.deadline = deadline
+        self.on_reply = on_reply
+        self.newest = newest
+        self.is_data = is_data
+        self.answered_by: BrokerIdentity | None = None
+        """The broker that sent the reply; set before ``on_reply`` runs."""
+        self.answered = False
+
+    def copy_for(self, on_reply: Callable[[Reply], None]) -> Call:
+        """Returns the same unanswered request with another function for its reply."""
+        return Call(self.message, self.target, self.deadline, on_reply, self.newest, self.is_data)
 
     def answer(self, reply: Reply) -> None:
         """Passes the reply to ``on_reply``, unless the call already had a reply."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kafka_native._native.codec_fallback import missing_text
 from kafka_native._native.enums import (
     CODEC_NAMES,
     IDEMPOTENCE_DEMANDED,
@@ -12,6 +13,8 @@ from kafka_native._native.enums import (
     ISOLATION_READ_COMMITTED,
     ISOLATION_READ_UNCOMMITTED,
 )
+from kafka_native._native.records import features
+from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.logs import contexts_of, mask_of
 from kafka_native.partitioners import partitioner_id
 
@@ -71,7 +74,7 @@ def producer_settings(config: Config, partitioner: int, report_all: bool) -> dic
         "retries": config["message.send.max.retries"],
         "retry_backoff_ms": config["retry.backoff.ms"],
         "retry_backoff_max_ms": config["retry.backoff.max.ms"],
-        "codec": CODECS[config.text("compression.codec")],
+        "codec": _codec(config.text("compression.codec")),
         "codec_level": config["compression.level"],
         "partitioner": partitioner,
         "sticky_linger_ms": config["sticky.partitioning.linger.ms"],
@@ -97,10 +100,21 @@ def _topic_settings(config: Config, topic: str, partitioner: int) -> dict[str, o
         "acks": config.of_topic(topic, "acks"),
         "produce_timeout_ms": config.of_topic(topic, "request.timeout.ms"),
         "message_timeout_ms": config.of_topic(topic, "message.timeout.ms"),
-        "codec": CODECS[str(config.of_topic(topic, "compression.codec"))],
+        "codec": _codec(str(config.of_topic(topic, "compression.codec"))),
         "codec_level": config.of_topic(topic, "compression.level"),
         "partitioner": (partitioner if own == config.text("partitioner") else partitioner_id(own)),
     }
+
+
+def _codec(name: str) -> int:
+    """The number of a codec. A codec without a library is an error, as in librdkafka."""
+    if name != "none" and not features()[name]:
+        text = (
+            f'Unsupported value "{name}" for configuration property "compression.codec": '
+            f"{missing_text(name)}"
+        )
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    return CODECS[name]
 
 
 def _idempotence(config: Config) -> int:

@@ -24,13 +24,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native._native import snapshots
 from kafka_native._native.enums import MEAN_FETCH, MEAN_PRODUCE, MEAN_QUEUED
-from kafka_native._native.records import CODEC_NAMES, compress
+from kafka_native._native.records import CODEC_NAMES, compress, features
 from kafka_native.control.errors import (
     PUSH_SKIPPED_ERRORS,
     SUBSCRIPTION_OUTDATED_ERRORS,
     TELEMETRY_FATAL_ERRORS,
 )
-from kafka_native.control.metrics import Mean, Metric, Point, Times, encode
+from kafka_native.control.mean import Mean
+from kafka_native.control.metrics import Metric, Point, Times, encode
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.control.states import JOIN_STATES
 from kafka_native.errors import KafkaError
@@ -341,12 +342,16 @@ class Subscription:
             min(max(interval_s, INTERVAL_MIN_S), INTERVAL_MAX_S)
             if interval_s > 0
             else USUAL_INTERVAL_S,
-            tuple(
-                each for each in reply.accepted_compression_types if 0 <= each < len(CODEC_NAMES)
-            ),
+            tuple(each for each in reply.accepted_compression_types if each in _usable_codecs()),
             reply.telemetry_max_bytes,
             reply.delta_temporality,
         )
+
+
+def _usable_codecs() -> set[int]:
+    """The numbers of the codecs that have a library in this process, and 0 for none."""
+    found = features()
+    return {0} | {number for number, name in enumerate(CODEC_NAMES) if found.get(name)}
 
 
 class Telemetry:

@@ -12,9 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import crc32c
-
-from kafka_native._native import records
+from kafka_native._native import primitives, records
 from kafka_native._reference.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -85,7 +83,7 @@ def check_batches(data: memoryview, *, version: int, max_bytes: int) -> records.
     if header.size_bytes > max_bytes:
         text = f"the batch has {header.size_bytes} bytes, at most {max_bytes} are allowed"
         raise Refused(ErrorCode.MESSAGE_TOO_LARGE, text)
-    if crc32c.crc32c(data[_CRC_START:]) != header.crc:
+    if primitives.crc32c(data[_CRC_START:]) != header.crc:
         raise Refused(ErrorCode.CORRUPT_MESSAGE, "the checksum of the batch is wrong")
     if (
         header.record_count < 1

@@ -65,6 +65,7 @@ FAMILIES: Final = {
         ApiKey.ALTER_REPLICA_LOG_DIRS,
     ),
     "produce": (ApiKey.PRODUCE,),
+    "producer_ids": (ApiKey.INIT_PRODUCER_ID,),
     "quorum": (
         ApiKey.UPDATE_FEATURES,
         ApiKey.UNREGISTER_BROKER,
@@ -91,7 +92,6 @@ FAMILIES: Final = {
     "telemetry": (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY),
     "topics": (ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS),
     "transactions": (
-        ApiKey.INIT_PRODUCER_ID,
         ApiKey.ADD_PARTITIONS_TO_TXN,
         ApiKey.ADD_OFFSETS_TO_TXN,
         ApiKey.END_TXN,

@@ -35,7 +35,7 @@ WHOLE_WORD_MAX = 5
 Such a short secret also occurs inside other words, and the gaps in them would reveal it.
 """
 RECENT_MAX = 16
-_WORD = re.compile(r"[A-Za-z0-9]+", re.ASCII)
+_WORD = r"[A-Za-z0-9]+"
 LAYERS_MAX = 8
 """The maximum number of backslashes before a character. Three layers of JSON write 7."""
 _PERCENT = r"%(?:25){0,3}"
@@ -51,7 +51,7 @@ r"""The start of a word.
 It may follow an escape that ends with a letter or digit: ``%20``, ``\n``.
 """
 _END = r"(?![^\W_])"
-_PIECE = re.compile(r"(\\+|)([^\\]|(?<=\\)\Z)")
+_PIECE = r"(\\+|)([^\\]|(?<=\\)\Z)"
 
 
 class Secrets:
@@ -101,7 +101,7 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     lowered = text.lower()
     for form in sorted(forms, key=len, reverse=True):
         # The longest word of a form is spelled the same in every spelling.
-        if max(_WORD.findall(form), key=len, default="").lower() in lowered:
+        if max(re.findall(_WORD, form), key=len, default="").lower() in lowered:
             pattern = re.escape(form) if len(form) > SPELLED_MAX else _spelled(form)
             pattern = rf"{_BEGIN}{pattern}{_END}" if len(form) <= WHOLE_WORD_MAX else pattern
             # The pattern also matches an earlier replacement, so that no secret can change one.
@@ -140,7 +140,7 @@ def _spelled(form: str) -> str:
     Its repetitions are bounded and no two of them meet, so that no text takes long.
     """
     found = []
-    for run, character in _PIECE.findall(form):
+    for run, character in re.findall(_PIECE, form):
         if run:
             found.append(rf"{_BACKSLASH}{{1,{LAYERS_MAX * len(run)}}}")
         elif not _is_plain(character):

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from kafka_native.errors import KafkaError, KafkaException
 
@@ -23,8 +22,7 @@ def refuse(text: str, hint: str | None = None) -> NoReturn:
     raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text), hint=hint)
 
 
-@dataclass(frozen=True)
-class Material:
+class Material(NamedTuple):
     """The content of a property, with its source for error texts.
 
     The repr doesn't show the content, because it may be a key.
@@ -34,7 +32,10 @@ class Material:
     """The name of the property."""
     path: str
     """The path of the file; empty for a text in the configuration."""
-    content: bytes = field(repr=False)
+    content: bytes
+
+    def __repr__(self) -> str:
+        return f"Material(name={self.name!r}, path={self.path!r})"
 
     def __str__(self) -> str:
         return f"{self.name}={self.path}" if self.path else self.name

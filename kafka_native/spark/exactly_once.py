@@ -26,7 +26,7 @@ from pyspark import TaskContext
 from kafka_native import KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.admin import AdminClient
 from kafka_native.config import parse
-from kafka_native.control.producer.transactions import Shared
+from kafka_native.control.producer.transaction_calls import Shared
 from kafka_native.producer import adopt, share, transaction_error
 from kafka_native.spark.client_pool import Pool, admitted
 from kafka_native.spark.errors import OptionError

@@ -85,6 +85,7 @@ def written(module: ModuleType) -> set[str]:
         if inspect.isclass(kind)
         and not issubclass(kind, enum.Enum)
         and not dataclasses.is_dataclass(kind)
+        and not hasattr(kind, "_fields")  # a NamedTuple's repr is generated, too
         and any(
             "__repr__" in vars(each) or "__str__" in vars(each)
             for each in kind.__mro__

@@ -13,7 +13,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, TopicPartition
 from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
-from kafka_native.protocol.transactions import InitProducerIdRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
 from tests.broker.cluster import Cluster
 from tests.broker.java import TRANSACTIONS
 from tests.broker.support import TopicMaker, admin_of, leaders, our_consumer, our_producer, running

@@ -21,7 +21,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, PreparedTxnState, Producer
 from kafka_native.admin import AdminClient, TransactionState
 from kafka_native.errors import ErrorCode
-from kafka_native.protocol.transactions import InitProducerIdRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import TopicMaker, running
 from tests.harness import readers

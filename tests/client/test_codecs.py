@@ -70,3 +70,42 @@ def test_python_packages_serve_where_libraries_are_missing(client: Client, topic
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True Python "), done.stdout
     assert len(read_all(client, topic, 2000)) == 2000
+
+
+WITHOUT_ZSTD = """
+import sys
+sys.modules["zstandard"] = None
+from kafka_native import Consumer, KafkaException, Producer, TopicPartition
+bootstrap, topic = sys.argv[1:]
+for conf in ({"compression.codec": "zstd"}, {"topics": {topic: {"compression.type": "zstd"}}}):
+    try:
+        Producer({"bootstrap.servers": bootstrap, **conf})
+    except KafkaException as error:
+        print(error.args[0].name(), error.args[0].str())
+with Consumer({"bootstrap.servers": bootstrap}) as consumer:
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    error = consumer.poll(20).error()
+    print(error.name(), error.str())
+"""
+
+
+def test_a_codec_without_library_and_package_is_refused(
+    cluster: MockCluster, client: Client, topic: str
+) -> None:
+    with client.producer(**{"compression.codec": "zstd"}) as producer:
+        for number in range(100):
+            producer.produce(topic, payload(number))
+    done = run_program(
+        WITHOUT_ZSTD, client.bootstrap, topic, environment={"KN_DISABLE_NATIVE_CODECS": "zstd"}
+    )
+    assert done.returncode == 0, done.stderr
+    refused = (
+        '_INVALID_ARG Unsupported value "zstd" for configuration property "compression.codec": '
+        "this build of kafka-native has no library for zstd, and the package zstandard isn't "
+        "installed: pip install zstandard, or kafka-native[codecs] for all codecs"
+    )
+    assert done.stdout.splitlines()[:2] == [refused, refused]
+    assert done.stdout.splitlines()[2].startswith(
+        "_UNSUPPORTED_FEATURE a codec or format that this build doesn't support (no library for "
+        f"zstd: pip install kafka-native[codecs]) in {topic} [0] at offset 0"
+    )

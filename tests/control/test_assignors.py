@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -138,7 +137,7 @@ def test_cooperative_group_settles_and_no_owned_partition_is_assigned(
             break
         assert generation < 16, "the rebalances don't end"
         members = {
-            m: replace(members[m], owned=assignment[m], generation=generation) for m in members
+            m: members[m]._replace(owned=assignment[m], generation=generation) for m in members
         }
     assert assigned(assignment) == wanted(partitions, members)
     assert_balanced(assignment, members)
@@ -151,7 +150,7 @@ def test_nothing_moves_when_nothing_changes(name: str, group: tuple[Partitions, 
     partitions, members = group
     before = run(BUILT_IN[name](), partitions, members)
     again = {
-        m: replace(member, owned=before[m], generation=4, user_data=pack_sticky(before[m], 4))
+        m: member._replace(owned=before[m], generation=4, user_data=pack_sticky(before[m], 4))
         for m, member in members.items()
     }
     assert run(BUILT_IN[name](), partitions, again) == before
@@ -163,10 +162,10 @@ def test_survivors_of_an_equal_group_keep_all_they_had(
     group: tuple[Partitions, Members], leaver: int
 ) -> None:
     partitions, members = group
-    members = {m: replace(member, topics=list(partitions)) for m, member in members.items()}
+    members = {m: member._replace(topics=list(partitions)) for m, member in members.items()}
     before = run(Sticky(), partitions, members)
     stay = {
-        m: replace(member, user_data=pack_sticky(before[m], 1))
+        m: member._replace(user_data=pack_sticky(before[m], 1))
         for number, (m, member) in enumerate(members.items())
         if number != leaver
     }
@@ -285,7 +284,7 @@ def test_ten_thousand_partitions_for_a_hundred_members_stay_where_they_are(alike
     began = time.process_time()
     before = run(Sticky(), partitions, members)
     members = {
-        m: replace(member, user_data=pack_sticky(before[m], 1))
+        m: member._replace(user_data=pack_sticky(before[m], 1))
         for m, member in members.items()
         if m != "m07"
     }

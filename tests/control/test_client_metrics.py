@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kafka_native._native import snapshots
-from kafka_native.control.metrics import Mean, Metric
+from kafka_native.control.mean import Mean
+from kafka_native.control.metrics import Metric
 from kafka_native.control.telemetry import SPECS, RebalanceTimer, Sampler
 
 SECOND_NS = 1_000_000_000

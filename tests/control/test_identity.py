@@ -10,7 +10,7 @@ from kafka_native._native.enums import PRODUCER_WAIVED
 from kafka_native.control.producer.identity import LAST_EPOCH, Identity
 from kafka_native.control.requests import NEVER, Backoff
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.transactions import InitProducerIdResponse
+from kafka_native.protocol.producer_ids import InitProducerIdResponse
 
 from .fakes import event
 

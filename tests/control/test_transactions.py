@@ -13,9 +13,11 @@ import pytest
 
 from kafka_native.control.positions import OffsetPosition
 from kafka_native.control.producer import transactions
-from kafka_native.control.producer.transactions import OUTSTANDING, State, Transactions
+from kafka_native.control.producer.transaction_calls import OUTSTANDING
+from kafka_native.control.producer.transactions import State, Transactions
 from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
+from kafka_native.protocol.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -25,8 +27,6 @@ from kafka_native.protocol.transactions import (
     AddPartitionsToTxnTopicResult,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )

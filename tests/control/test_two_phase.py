@@ -8,9 +8,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native.control.producer.transactions import OUTSTANDING, Kind, State
+from kafka_native.control.producer.transaction_calls import OUTSTANDING, Kind
+from kafka_native.control.producer.transactions import State
 from kafka_native.errors import KafkaError
-from kafka_native.protocol.transactions import EndTxnRequest, InitProducerIdRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
+from kafka_native.protocol.transactions import (
+    EndTxnRequest,
+)
 from kafka_native.types import PreparedTxnState
 
 from .test_transactions import MEMBER, OFFSETS, World

@@ -174,7 +174,7 @@ def test_position_at_a_broker_without_the_api_is_trusted():
     ranges = {3: (0, 12), 2: (0, 5), 23: (0, 1)}
     broker = cluster.pool.nodes[2]
     assert broker.ranges is not None
-    object.__setattr__(broker.ranges, "ranges", ranges)
+    broker.ranges = broker.ranges._replace(ranges=ranges)
     cluster.lead(2, 6)
     cluster.go()  # the pool has refused at once
     assert cluster.cursor.log[-1] == ("start", cluster.handle_of(2), 100, 6)

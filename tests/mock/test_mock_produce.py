@@ -15,7 +15,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.metadata import MetadataRequest
 from kafka_native.protocol.produce import ProduceRequest
-from kafka_native.protocol.transactions import InitProducerIdRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
 from tests.mock.wire import Wire, batch, produce, produce_request
 
 MAGIC_0_MESSAGE = b"\0\0" + b"\xff\xff\xff\xff" + b"\0\0\0\x01" + b"x"

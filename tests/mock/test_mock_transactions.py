@@ -16,12 +16,12 @@ from kafka_native.mock.transactions import LAST_EPOCH, State
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.fetch import FetchRequest
 from kafka_native.protocol.offsets import ListOffsetsRequest, OffsetFetchRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
     EndTxnRequest,
-    InitProducerIdRequest,
     TxnOffsetCommitRequest,
 )
 from kafka_native.protocol.versions import ApiVersionsRequest

@@ -376,7 +376,10 @@ except records.RecordError as error:
 
 def test_error_of_a_codec_without_library_and_package() -> None:
     output = run_program(MISSING, KN_DISABLE_NATIVE_CODECS="zstd")
-    assert output.strip() == "-7 zstd: codec, magic or version not supported"
+    assert output.strip() == (
+        "-7 zstd: this build of kafka-native has no library for zstd, and the package zstandard "
+        "isn't installed: pip install zstandard, or kafka-native[codecs] for all codecs"
+    )
 
 
 def test_a_package_that_fails_otherwise_is_reported_and_refused(

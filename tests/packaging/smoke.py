@@ -1,7 +1,10 @@
 """Checks of an installed wheel: each codec, with and without TLS, against the mock cluster.
 
+    python -I smoke.py [CODEC ...]     the codecs that must be there; the default is each
+
 An environment with only the wheel, its dependencies and trustme, for the certificates, runs them.
-The release workflow and `make wheels` run the same file for each wheel. The last line names the library of each codec.
+The release workflow and `make wheels` run the same file for each wheel. Every other codec must be
+refused with the name of the package to install. The last line names the library of each codec.
 """
 
 from __future__ import annotations
@@ -11,8 +14,8 @@ from importlib import metadata
 from pathlib import Path
 
 import kafka_native
-from kafka_native import Consumer, Producer, TopicPartition
-from kafka_native._native import primitives, records
+from kafka_native import Consumer, KafkaException, Producer, TopicPartition
+from kafka_native._native import codec_fallback, primitives, records
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 COUNT = 500
@@ -28,15 +31,31 @@ def check_installation() -> None:
     assert [script.value for script in scripts] == ["kafka_native.cli:main"]
 
 
-def check_records() -> None:
-    """Check round trips of batches, with the library's codec and the Python package's."""
+def check_records(codecs: list[str]) -> None:
+    """Check round trips of batches, with the library's codec and, if it is installed, the Python
+    package's.
+    """
     assert primitives.crc32c(b"123456789") == 0xE3069283
     rows = [(f"key {number}".encode(), b"value" * number) for number in range(COUNT)]
-    for codec in CODECS:
+    for codec in codecs:
         made = records.encode_batch([(0, key, value) for key, value in rows], codec=codec)
-        for python_codecs in (False, True):
+        has_package = codec == "none" or codec_fallback.library(codec) is not None
+        for python_codecs in (False, True) if has_package else (False,):
             (batch,) = records.decode_batches(made, python_codecs=python_codecs)
             assert [(bytes(one.key), bytes(one.value)) for one in batch.records] == rows, codec
+
+
+def check_missing(codec: str) -> None:
+    """Check that a producer refuses a codec, and that the error names the package to install."""
+    assert records.features()[codec] == "", records.features()
+    try:
+        Producer({"bootstrap.servers": "127.0.0.1:1", "compression.codec": codec}).close()
+    except KafkaException as error:
+        text = error.args[0].str()
+    else:
+        text = "the producer accepts the codec"
+    package = codec_fallback.CODECS[codec][1]
+    assert f"pip install {package}" in text, text
 
 
 def check_whole_path(codec: str, secure: bool) -> None:
@@ -66,9 +85,12 @@ def check_whole_path(codec: str, secure: bool) -> None:
 
 
 if __name__ == "__main__":
+    wanted = sys.argv[1:] or [*CODECS]
     check_installation()
-    check_records()
-    for codec in CODECS:
+    check_records(wanted)
+    for codec in wanted:
         for secure in (False, True):
             check_whole_path(codec, secure)
+    for codec in set(CODECS) - set(wanted):
+        check_missing(codec)
     print("codecs:", records.features())

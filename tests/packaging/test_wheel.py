@@ -2,13 +2,14 @@
 CPython here.
 
 The oldest Python gets the lowest versions of the dependencies that pyproject.toml allows, the
-others the newest.
+others the newest. Another wheel is built without the C libraries of the codecs.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -21,14 +22,14 @@ from pathlib import Path
 import pytest
 
 from dev.wheels import TRUSTME, find_python
-from tests.packaging import hardening
+from tests.harness.builds import load_setup
+from tests.packaging import hardening, requirements
 
 ROOT = Path(__file__).resolve().parents[2]
 SMOKE = Path(__file__).with_name("smoke.py")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 LOWEST = VERSIONS[0]
 FULLY_OPTIMIZED = VERSIONS[-1]  # the other Pythons compile with less optimization
-CONSTRAINT = re.compile(r'^\s+"([A-Za-z0-9_-]+)>=([0-9.]+)",$', re.M)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # it compiles for each Python
 
@@ -57,10 +58,21 @@ class Attempt:
 
 
 def lowest_dependencies() -> list[str]:
-    """Return the run-time dependencies, at the lower bounds of pyproject.toml."""
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    block = text.split("\ndependencies = [", 1)[1].split("]", 1)[0]
-    return [f"{name}=={version}" for name, version in CONSTRAINT.findall(block)]
+    """Return the dependencies and the codecs' packages, at the lower bounds of pyproject.toml."""
+    wanted = ("dependencies", "codecs")
+    return [f"{one.name}=={one.version}" for one in requirements.read() if one.where in wanted]
+
+
+def linked_codecs() -> list[str]:
+    """Return the codecs of a build on this machine that need no Python package of the extra."""
+    found = load_setup().CODEC_LIBRARIES.items()
+    linked = [name for name, choices in found if any(is_installed(*each) for each in choices)]
+    return sorted({"none", "gzip", *linked})
+
+
+def is_installed(package: str, _: str, lowest: str) -> bool:
+    """Return whether this machine has a library that setup.py would link."""
+    return load_setup().pkg_config(f"--atleast-version={lowest}", package) is not None
 
 
 def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Attempt:
@@ -72,7 +84,7 @@ def try_version(python: Path, version: str, sdist: Path, folder: Path) -> Attemp
     (wheel,) = folder.glob("*.whl")
     pinned = lowest_dependencies() if version == LOWEST else []
     run(own, "-m", "pip", "install", "-q", wheel, TRUSTME, *pinned)
-    printed = run(own, "-I", SMOKE, cwd=folder)
+    printed = run(own, "-I", SMOKE, *([] if pinned else linked_codecs()), cwd=folder)
     return Attempt(wheel, printed, run(own, "-m", "pip", "freeze"))
 
 
@@ -154,3 +166,33 @@ def test_wheel_is_hardened(attempts: dict[str, Future[Attempt]], tmp_path: Path)
 
 def test_at_least_one_version_is_found(attempts: dict[str, Future[Attempt]]) -> None:
     assert attempts, "not even the Python that runs this test can build"
+
+
+@pytest.fixture(scope="module")
+def without_libraries(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment with a build that links no codec library."""
+    folder = tmp_path_factory.mktemp("without-")
+    run(sys.executable, "-m", "venv", folder / "venv")
+    own = folder / "venv" / "bin" / "python"
+    options = {"KN_OPTIMIZE": "-O0", "KN_WITHOUT": "gzip,snappy,lz4,zstd"}
+    run(own, "-m", "pip", "install", "-q", sdist, TRUSTME, **options)
+    shutil.copy(SMOKE, folder)
+    return own
+
+
+def test_a_build_without_libraries_says_which_package_is_missing(without_libraries: Path) -> None:
+    folder = without_libraries.parents[2]
+    printed = run(without_libraries, "-I", folder / SMOKE.name, "none", "gzip", cwd=folder)
+    assert "'gzip': 'Python zlib " in printed
+    assert "'lz4': ''" in printed
+
+
+def test_the_extra_serves_a_build_without_libraries(without_libraries: Path) -> None:
+    folder = without_libraries.parents[2]
+    packages = [
+        f"{one.name}>={one.version}" for one in requirements.read() if one.where == "codecs"
+    ]
+    run(without_libraries, "-m", "pip", "install", "-q", *packages)
+    printed = run(without_libraries, "-I", folder / SMOKE.name, cwd=folder)
+    for codec, name in (("snappy", "python-snappy"), ("lz4", "lz4"), ("zstd", "zstandard")):
+        assert f"'{codec}': 'Python {name} " in printed

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
 
 from kafka_native.control.positions import Key
 
@@ -13,8 +12,7 @@ UNKNOWN_GENERATION = -1
 """The generation of a member that doesn't report one."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionInfo:
+class PartitionInfo(NamedTuple):
     """A partition of a topic, as an assignor sees it."""
 
     number: int
@@ -22,16 +20,15 @@ class PartitionInfo:
     """The racks of its replicas, if the brokers have ``broker.rack``."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberSubscription:
+class MemberSubscription(NamedTuple):
     """A member of the group, as it describes itself in JoinGroup."""
 
     member_id: str
     instance_id: str | None = None
     """``group.instance.id`` of a static member (KIP-345)."""
-    topics: list[str] = field(default_factory=list)
+    topics: Sequence[str] = ()
     """The topics that it subscribes to. Some may not exist."""
-    owned: list[Key] = field(default_factory=list)
+    owned: Sequence[Key] = ()
     """The partitions that it reports as its own (KIP-429); empty under the eager protocol."""
     generation: int = UNKNOWN_GENERATION
     """The generation in which it got ``owned`` (KIP-792); -1: not reported."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kafka_native._native.wire import ProtocolError
 from kafka_native.control.assignors.base import (
@@ -84,17 +83,22 @@ def cooperative_claim(member: MemberSubscription) -> tuple[list[Key], int]:
         generation = max(
             UNKNOWN_GENERATION, int.from_bytes(member.user_data[:4], "big", signed=True)
         )
-    return member.owned, generation
+    return list(member.owned), generation
 
 
-@dataclass(slots=True)
 class Claims:
     """The claims of all members."""
 
-    holder: dict[Key, str]
-    """The member with the valid claim, for each partition that has one."""
-    claimed: dict[Key, list[str]]
-    """All members that claim a partition, validly or not."""
+    def __init__(
+        self,
+        holder: dict[Key, str],
+        claimed: dict[Key, list[str]],
+    ) -> None:
+        """Stores the arguments."""
+        self.holder = holder
+        """The member with the valid claim, for each partition that has one."""
+        self.claimed = claimed
+        """All members that claim a partition, validly or not."""
 
     def is_held_by_another(self, key: Key, member_id: str) -> bool:
         """Whether another member may still read the partition. Then this member must wait."""

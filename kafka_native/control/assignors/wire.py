@@ -8,7 +8,6 @@ without topics, and the others get their partitions.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Final
 
 from kafka_native._native.wire import ProtocolError
@@ -96,8 +95,7 @@ def _read(known: MemberSubscription, metadata: bytes, generation: int) -> Member
         )
     read = ConsumerProtocolSubscription.unpack(metadata)
     claimed = UNKNOWN_GENERATION if read.generation_id >= generation else read.generation_id
-    return replace(
-        known,
+    return known._replace(
         topics=list(dict.fromkeys(topic for topic in read.topics if topic)),
         owned=_keys((each.topic, each.partitions) for each in read.owned_partitions),
         generation=max(UNKNOWN_GENERATION, claimed),

@@ -11,7 +11,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.engine import THROTTLE_MAX_MS
@@ -132,14 +131,13 @@ class Heartbeat(NamedTuple):
     on_reply: Callable[[Reply], None]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PoolSettings:
+class PoolSettings(NamedTuple):
     """What the configuration says about connections."""
 
     client_version: str
-    client_name: str = SOFTWARE_NAME
     handshake_timeout_s: float
     """For the handshake of a connection (api.version.request.timeout.ms)."""
+    client_name: str = SOFTWARE_NAME
     reports_closes: bool = True
     """Also report that a broker has closed a connection in use (log.connection.close)."""
     eager_s: float | None = None

@@ -11,7 +11,6 @@ Thread: the control thread only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kafka_native.control.brokers.broker import Broker
@@ -127,7 +126,7 @@ class RolePool(BrokerPool):
             self.on_change()
             call.answer(reply)
 
-        passed = replace(call, on_reply=answered)
+        passed = call.copy_for(answered)
         self._passed[number] = call
         self._host.send(passed)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from kafka_native._native.enums import FETCH_VERSIONS, PRODUCE_VERSIONS
@@ -19,12 +19,11 @@ FIRST_WITH_IDS = 5
 """The first ApiVersions version with the ids of the expected broker (KIP-1242)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiRanges:
+class ApiRanges(NamedTuple):
     """The version ranges that one broker offers, by API key."""
 
     ranges: Mapping[int, tuple[int, int]]
-    features: Mapping[str, int] = field(default_factory=dict)
+    features: Mapping[str, int] = MappingProxyType({})
     """The cluster's finalized features, by name (KIP-584), at ``features_epoch``."""
     features_epoch: int = -1
 
@@ -63,8 +62,7 @@ class ApiRanges:
         return self.highest(ApiKey.FETCH, FETCH_VERSIONS)
 
 
-@dataclass(frozen=True, slots=True)
-class Fallback:
+class Fallback(NamedTuple):
     """The versions of brokers before 0.10, which don't answer ApiVersions or even disconnect."""
 
     ranges: ApiRanges | None = None

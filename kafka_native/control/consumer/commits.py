@@ -22,8 +22,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_native.control.errors import (
@@ -32,8 +30,8 @@ from kafka_native.control.errors import (
     COORDINATOR_MOVED_ERRORS,
     UNKNOWN_TOPIC_ERRORS,
 )
+from kafka_native.control.mean import Mean
 from kafka_native.control.metadata import NO_ID
-from kafka_native.control.metrics import Mean
 from kafka_native.control.positions import NO_POSITION, Key, OffsetPosition, position_of
 from kafka_native.control.requests import NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
@@ -48,6 +46,8 @@ from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kafka_native.control.brokers.coordinator import Coordinator
     from kafka_native.control.consumer.fetches import Assigned, FetchManager
     from kafka_native.control.group.membership import Member
@@ -179,53 +179,75 @@ AUTO_COMMIT_CHECKS = 10
 """How many times per auto.commit.interval.ms the client checks whether messages are processed."""
 
 
-@dataclass(slots=True, eq=False)
 class Commit:
     """One call of `commit()`, until each of its partitions has an outcome."""
 
-    wanted: dict[Key, OffsetPosition]
-    done: Callable[[Outcome], None]
-    deadline: float
-    member: tuple[str, int]
-    """The member id and the generation at the time of the call."""
-    held: bool
-    """True: the client gives the partitions up only after this commit (in a rebalance or a close).
-    """
-    owned: dict[Key, Assigned]
-    """The partitions that were assigned at the time of the call.
+    def __init__(
+        self,
+        wanted: dict[Key, OffsetPosition],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        member: tuple[str, int],
+        held: bool,
+        owned: dict[Key, Assigned],
+        silent: bool,
+        listed: list[Key],
+        bound: dict[Key, bytes],
+        left: dict[Key, OffsetPosition],
+    ) -> None:
+        """Nothing is sent yet."""
+        self.wanted = wanted
+        self.done = done
+        self.deadline = deadline
+        self.member = member
+        """The member id and the generation at the time of the call."""
+        self.held = held
+        """True: the client gives the partitions up only after this commit.
 
-    A partition that was revoked and assigned again is another object.
-    """
-    silent: bool
-    """The caller gets the outcome, so ``on_commit`` doesn't."""
-    listed: list[Key]
-    """The partitions of the outcome, including those without an offset to commit."""
-    bound: dict[Key, bytes] = field(default_factory=dict)
-    """The topic ids that the offsets belong to, where known."""
-    left: dict[Key, OffsetPosition] = field(default_factory=dict)
-    errors: dict[Key, KafkaError] = field(default_factory=dict)
-    last: KafkaError | None = None
-    before: list[Ask] = field(default_factory=list)
-    """Later OffsetFetch calls that wait for the end of this commit."""
+        This is so in a rebalance and in a close.
+        """
+        self.owned = owned
+        """The partitions that were assigned at the time of the call.
+
+        A partition that was revoked and assigned again is another object.
+        """
+        self.silent = silent
+        """The caller gets the outcome, so ``on_commit`` doesn't."""
+        self.listed = listed
+        """The partitions of the outcome, including those without an offset to commit."""
+        self.bound = bound
+        """The topic ids that the offsets belong to, where known."""
+        self.left = left
+        self.errors: dict[Key, KafkaError] = {}
+        self.last: KafkaError | None = None
+        self.before: list[Ask] = []
+        """Later OffsetFetch calls that wait for the end of this commit."""
 
 
-@dataclass(slots=True, eq=False)
 class Ask:
     """One call of `fetch_committed()`."""
 
-    keys: list[Key]
-    done: Callable[[Outcome], None]
-    deadline: float
-    left: set[Key]
-    found: dict[Key, OffsetPosition] = field(default_factory=dict)
-    errors: dict[Key, KafkaError] = field(default_factory=dict)
-    last: KafkaError | None = None
-    in_flight: bool = False
-    behind: int = 0
-    """The number of unfinished earlier commits of the same partitions.
+    def __init__(
+        self,
+        keys: list[Key],
+        done: Callable[[Outcome], None],
+        deadline: float,
+        left: set[Key],
+    ) -> None:
+        """Nothing is sent yet."""
+        self.keys = keys
+        self.done = done
+        self.deadline = deadline
+        self.left = left
+        self.found: dict[Key, OffsetPosition] = {}
+        self.errors: dict[Key, KafkaError] = {}
+        self.last: KafkaError | None = None
+        self.in_flight = False
+        self.behind = 0
+        """The number of unfinished earlier commits of the same partitions.
 
-    The reply has to include them.
-    """
+        The reply has to include them.
+        """
 
 
 class CommitManager:
@@ -952,6 +974,8 @@ class OffsetFiles:
         ``sync_interval_s``: how often written files are synced to disk; 0: at each write, negative:
         never.
         """
+        from pathlib import Path  # here, because few consumers store offsets in files
+
         self._path = Path(path)
         self._group_id = group_id
         self._interval_s = sync_interval_s

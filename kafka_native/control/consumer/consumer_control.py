@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kafka_native.control.brokers.coordinator import Coordinator
 from kafka_native.control.consumer.commits import CommitManager, OffsetFiles, OnCommit
@@ -36,8 +35,7 @@ DROPPED = "the consumer was dropped without being closed"
 """The leave reasons that the coordinator gets (KIP-800)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Behaviour:
+class Behaviour(NamedTuple):
     """The choices in which kafka_native and confluent_kafka differ. The defaults are ours."""
 
     unsubscribe_calls_back: bool = True
@@ -58,26 +56,44 @@ class Behaviour:
     """Whether the errors after a fatal error are ``fatal()`` themselves."""
 
 
-@dataclass(slots=True)
+USUAL_BEHAVIOUR = Behaviour()
+
+
 class Hooks:
     """The functions by which managers reach the application."""
 
-    on_error: Callable[[str | None, int | None, int, KafkaError], None]
-    """Adds an error to the messages of the next poll(): topic, partition, offset and the error."""
-    on_fatal: Callable[[KafkaError], None]
-    on_commit: OnCommit
-    call_back: Callable[[Callable[[], None]], None]
-    """Queues a function for the next poll()."""
-    polls: Callable[[], tuple[int, bool]]
-    """How many polls the application has begun, and whether it is inside one."""
-    waits: Callable[[], tuple[int, bool]]
-    """The same, but "inside" is False once the poll has taken messages: they aren't processed yet.
-    """
+    def __init__(
+        self,
+        on_error: Callable[[str | None, int | None, int, KafkaError], None],
+        on_fatal: Callable[[KafkaError], None],
+        on_commit: OnCommit,
+        call_back: Callable[[Callable[[], None]], None],
+        polls: Callable[[], tuple[int, bool]],
+        waits: Callable[[], tuple[int, bool]],
+        poll_times: Callable[[bool], tuple[int, int, int, int]] = lambda end: (0, 0, 0, 0),
+        on_silent_commit: OnCommit = lambda error, partitions: None,
+    ) -> None:
+        """Stores the arguments."""
+        self.on_error = on_error
+        """Adds an error to the messages of the next poll().
 
-    poll_times: Callable[[bool], tuple[int, int, int, int]] = lambda end: (0, 0, 0, 0)
-    """`ConsumerCore._poll_times`: the times of the application's polls, for statistics."""
-    on_silent_commit: OnCommit = lambda error, partitions: None
-    """Gets the outcome of a commit whose caller waits for it."""
+        It takes a topic, a partition, an offset and the error.
+        """
+        self.on_fatal = on_fatal
+        self.on_commit = on_commit
+        self.call_back = call_back
+        """Queues a function for the next poll()."""
+        self.polls = polls
+        """How many polls the application has begun, and whether it is inside one."""
+        self.waits = waits
+        """The same, but "inside" is False once the poll has taken messages.
+
+        They aren't processed yet.
+        """
+        self.poll_times = poll_times
+        """`ConsumerCore._poll_times`: the times of the application's polls, for statistics."""
+        self.on_silent_commit = on_silent_commit
+        """Gets the outcome of a commit whose caller waits for it."""
 
     def on_group_error(self, error: KafkaError) -> None:
         """Reports an error that concerns no partition."""
@@ -98,7 +114,7 @@ class ConsumerControl:
         hooks: Hooks,
         assignors: list[Assignor],
         *,
-        behaviour: Behaviour = Behaviour(),
+        behaviour: Behaviour = USUAL_BEHAVIOUR,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Creates the managers; the control thread isn't running yet."""

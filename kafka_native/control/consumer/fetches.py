@@ -17,7 +17,6 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -71,56 +70,83 @@ Given: TypeAlias = (
 """Topic, partition, offset, leader epoch and metadata of an assigned partition."""
 
 
-@dataclass(slots=True, eq=False)
 class Assigned:
     """A partition's state: it has work, waits (for a reply or ``due``), is fetching, or rests."""
 
-    topic: str
-    partition: int
-    next: OffsetPosition
-    """The position of the next fetch, or a logical offset that isn't looked up yet."""
-    base: OffsetPosition = NO_POSITION
-    """The application's position until it gets a message."""
-    given: int = OFFSET_STORED
-    """The offset in the assignment."""
-    asked: OffsetPosition = NO_POSITION
-    """The position that the application wants: from the assignment or the last seek."""
-    confirmed: bool = False
-    """Whether a leader has answered a fetch. The position then belongs to the topic as it was."""
-    ended: bool = False
-    """The topic was deleted and recreated: the client delivers and commits no more of the old one.
-    """
-    is_recreated: bool = False
-    """The topic was recreated, and the group may have an offset of the old topic."""
-    cursor: Cursor | None = None
-    cluster_id: str | None = None
-    """The cluster that ``cursor`` was created for."""
-    fetching: bool = False
-    paused: bool = False
-    failed: bool = False  # until a seek
-    waiting: bool = False  # for the reply to the request with number ``serial``
-    keep_queued: bool = False  # the undelivered messages stay valid
-    serial: int = 0  # the number of the last request: older replies are ignored
-    due: float = 0.0
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 10.0))
-    reported: tuple[int, int] | None = None  # the last reported error and the position at that time
-    missing_since: float | None = None  # since when the metadata don't contain it
-    leader_epoch: int = NO_EPOCH  # the leader epoch of the fetch
-    validated: int = NO_EPOCH  # the leader epoch that has confirmed ``next``
-    out_of_range: int = OFFSET_INVALID  # the last offset out of range; its epoch was checked
-    # an offset out of range, and the position after the reset
-    jump: tuple[int, OffsetPosition] | None = None
-    since: int | None = None  # the start timestamp of auto.offset.reset=by_duration
-    end: OffsetPosition | None = None  # and the end, in case no message is younger
-    replica: int = -1  # the node to fetch from instead of the leader (KIP-392)
-    replica_until: float = 0.0
-    stored: OffsetPosition | None = None  # from store_offsets()
-    stored_at: int = OFFSET_INVALID  # the position at that time
-    sent: OffsetPosition | None = None  # the last position in a commit
-    committed: OffsetPosition | None = None  # the last committed position
-    route: Route | None = None  # to the queue that alone gets the messages
-    given_metadata: str | None = None  # in the assignment
-    given_epoch: int | None = None
+    __slots__ = (
+        "asked", "backoff", "base", "cluster_id", "committed", "confirmed", "cursor", "due", "end",
+        "ended", "failed", "fetching", "given", "given_epoch", "given_metadata", "is_recreated",
+        "jump", "keep_queued", "leader_epoch", "missing_since", "next", "out_of_range", "partition",
+        "paused", "replica", "replica_until", "reported", "route", "sent", "serial", "since",
+        "stored", "stored_at", "topic", "validated", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        next: OffsetPosition,
+        base: OffsetPosition = NO_POSITION,
+        given: int = OFFSET_STORED,
+        asked: OffsetPosition = NO_POSITION,
+        is_recreated: bool = False,
+        paused: bool = False,
+        given_metadata: str | None = None,
+        given_epoch: int | None = None,
+    ) -> None:
+        """Creates the state of a partition that isn't fetched yet."""
+        self.topic = topic
+        self.partition = partition
+        self.next = next
+        """The position of the next fetch, or a logical offset that isn't looked up yet."""
+        self.base = base
+        """The application's position until it gets a message."""
+        self.given = given
+        """The offset in the assignment."""
+        self.asked = asked
+        """The position that the application wants: from the assignment or the last seek."""
+        self.confirmed = False
+        """Whether a leader has answered a fetch.
+
+        The position then belongs to the topic as it was.
+        """
+        self.ended = False
+        """The topic was deleted and recreated.
+
+        The client delivers and commits no more of the old one.
+        """
+        self.is_recreated = is_recreated
+        """The topic was recreated, and the group may have an offset of the old topic."""
+        self.cursor: Cursor | None = None
+        self.cluster_id: str | None = None
+        """The cluster that ``cursor`` was created for."""
+        self.fetching = False
+        self.paused = paused
+        self.failed = False  # until a seek
+        self.waiting = False  # for the reply to the request with number ``serial``
+        self.keep_queued = False  # the undelivered messages stay valid
+        self.serial = 0  # the number of the last request: older replies are ignored
+        self.due = 0.0
+        self.backoff = Backoff(0.1, 10.0)
+        # the last reported error and the position at that time
+        self.reported: tuple[int, int] | None = None
+        self.missing_since: float | None = None  # since when the metadata don't contain it
+        self.leader_epoch = NO_EPOCH  # the leader epoch of the fetch
+        self.validated = NO_EPOCH  # the leader epoch that has confirmed ``next``
+        self.out_of_range = OFFSET_INVALID  # the last offset out of range; its epoch was checked
+        # an offset out of range, and the position after the reset
+        self.jump: tuple[int, OffsetPosition] | None = None
+        self.since: int | None = None  # the start timestamp of auto.offset.reset=by_duration
+        self.end: OffsetPosition | None = None  # and the end, in case no message is younger
+        self.replica = -1  # the node to fetch from instead of the leader (KIP-392)
+        self.replica_until = 0.0
+        self.stored: OffsetPosition | None = None  # from store_offsets()
+        self.stored_at = OFFSET_INVALID  # the position at that time
+        self.sent: OffsetPosition | None = None  # the last position in a commit
+        self.committed: OffsetPosition | None = None  # the last committed position
+        self.route: Route | None = None  # to the queue that alone gets the messages
+        self.given_metadata = given_metadata  # in the assignment
+        self.given_epoch = given_epoch
 
     @property
     def key(self) -> Key:

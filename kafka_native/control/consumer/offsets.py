@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
 from kafka_native.control.errors import LEADER_RETRIABLE_ERRORS
@@ -58,19 +57,37 @@ Found: TypeAlias = "tuple[int, int] | KafkaError"
 """An offset (-1: none) and its leader epoch (-1: unknown), or an error."""
 
 
-@dataclass(slots=True)
 class Lookup:
     """Looks up one partition's offset at ``timestamp`` (EARLIEST, LATEST or milliseconds).
 
     ``on_result`` gets (offset, leader epoch) or a KafkaError.
     """
 
-    topic: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    timestamp: int
-    on_result: Callable[[Found], None]
+    __slots__ = (
+        "leader",
+        "leader_epoch",
+        "on_result",
+        "partition",
+        "timestamp",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        leader: int,
+        leader_epoch: int,
+        timestamp: int,
+        on_result: Callable[[Found], None],
+    ) -> None:
+        """Stores the arguments."""
+        self.topic = topic
+        self.partition = partition
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.timestamp = timestamp
+        self.on_result = on_result
 
 
 def lookup_calls(
@@ -129,22 +146,30 @@ def _result(partition: ListOffsetsResponse.Topic.Partition) -> Found:
     return offset, partition.leader_epoch
 
 
-@dataclass(slots=True, eq=False)
 class _Asked:
     """One call of `Questions.ask()`.
 
     Questions are (topic, partition, timestamp), numbered by their index.
     """
 
-    questions: list[tuple[str, int, int]]
-    done: Callable[[list[Found]], None]
-    since: float
-    deadline: float
-    isolation_level: int
-    found: dict[int, Found] = field(default_factory=dict)
-    last: dict[int, KafkaError] = field(default_factory=dict)
-    ready: set[int] = field(default_factory=set)  # to be sent, now or after the back-off
-    over: bool = False
+    def __init__(
+        self,
+        questions: list[tuple[str, int, int]],
+        done: Callable[[list[Found]], None],
+        since: float,
+        deadline: float,
+        isolation_level: int,
+    ) -> None:
+        """Nothing is found yet."""
+        self.questions = questions
+        self.done = done
+        self.since = since
+        self.deadline = deadline
+        self.isolation_level = isolation_level
+        self.found: dict[int, Found] = {}
+        self.last: dict[int, KafkaError] = {}
+        self.ready: set[int] = set()  # to be sent, now or after the back-off
+        self.over = False
 
 
 class Questions:
@@ -307,7 +332,6 @@ class Questions:
             self._finish(asked)
 
 
-@dataclass(slots=True)
 class Check:
     """Looks up the end of one partition's leader epoch ``epoch``.
 
@@ -315,12 +339,31 @@ class Check:
     knows none.
     """
 
-    topic: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    epoch: int
-    on_result: Callable[[OffsetPosition | KafkaError], None]
+    __slots__ = (
+        "epoch",
+        "leader",
+        "leader_epoch",
+        "on_result",
+        "partition",
+        "topic",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        partition: int,
+        leader: int,
+        leader_epoch: int,
+        epoch: int,
+        on_result: Callable[[OffsetPosition | KafkaError], None],
+    ) -> None:
+        """Stores the arguments."""
+        self.topic = topic
+        self.partition = partition
+        self.leader = leader
+        self.leader_epoch = leader_epoch
+        self.epoch = epoch
+        self.on_result = on_result
 
 
 def check_calls(checks: Iterable[Check], deadline: float) -> list[Call]:

@@ -23,7 +23,6 @@ import base64
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -89,11 +88,15 @@ class State(Enum):
     FAILED = "a fatal error"
 
 
-@dataclass(slots=True, eq=False)
 class Heartbeat:
     """The short heartbeat that a broker's thread repeats."""
 
-    target: int
+    def __init__(
+        self,
+        target: int,
+    ) -> None:
+        """Stores the arguments."""
+        self.target = target
 
 
 class Heartbeats(ABC, Generic[M, R]):

@@ -7,9 +7,8 @@ coordinator read it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from kafka_native.control.outages import Outages
 from kafka_native.control.positions import Key
@@ -27,17 +26,25 @@ The coordinator accepts its commits for an empty group.
 """
 
 
-@dataclass(slots=True)
 class Member:
     """One member. Without a subscription it never joins, and its commits carry no member id."""
 
-    group_id: str
-    instance_id: str | None = None
-    protocol: str = "classic"
-    """``classic`` or ``consumer`` (KIP-848): group.protocol."""
-    member_id: str = ""
-    generation: int = NO_GENERATION
-    """The group's generation; in the consumer protocol, the member's epoch."""
+    def __init__(
+        self,
+        group_id: str,
+        instance_id: str | None = None,
+        protocol: str = "classic",
+        member_id: str = "",
+        generation: int = NO_GENERATION,
+    ) -> None:
+        """Creates a member that hasn't joined."""
+        self.group_id = group_id
+        self.instance_id = instance_id
+        self.protocol = protocol
+        """``classic`` or ``consumer`` (KIP-848): group.protocol."""
+        self.member_id = member_id
+        self.generation = generation
+        """The group's generation; in the consumer protocol, the member's epoch."""
 
     @property
     def joined(self) -> bool:
@@ -158,8 +165,7 @@ class Reports:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupSettings:
+class GroupSettings(NamedTuple):
     """The settings of a group member.
 
     Durations are in seconds; their properties have milliseconds.

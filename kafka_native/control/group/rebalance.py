@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -70,18 +69,27 @@ Listener: TypeAlias = Callable[[Kind, list[Key]], bool]
 """Calls the application's callback on its thread. True: the callback has changed the assignment."""
 
 
-@dataclass(slots=True, eq=False)
 class Step:
     """One change of the assignment."""
 
-    kind: Kind
-    keys: list[Key]
-    done: Callable[[], None]
-    begun: bool = False  # its callback was called
-    dropped: bool = False  # a later step replaces it: ``done`` isn't called
-    ended: bool = False  # lose only those partitions whose topic was recreated
-    silent: bool = False  # for manually assigned partitions: no callback
-    replaces: bool = False  # assign nothing but these partitions
+    def __init__(
+        self,
+        kind: Kind,
+        keys: list[Key],
+        done: Callable[[], None],
+        ended: bool = False,
+        silent: bool = False,
+        replaces: bool = False,
+    ) -> None:
+        """Creates a step that hasn't begun."""
+        self.kind = kind
+        self.keys = keys
+        self.done = done
+        self.begun = False  # its callback was called
+        self.dropped = False  # a later step replaces it: ``done`` isn't called
+        self.ended = ended  # lose only those partitions whose topic was recreated
+        self.silent = silent  # for manually assigned partitions: no callback
+        self.replaces = replaces  # assign nothing but these partitions
 
 
 def _left_alone(kind: Kind, keys: list[Key]) -> bool:

@@ -13,7 +13,7 @@ from kafka_native.control.errors import NOT_OFFERED_ERRORS
 from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
-from kafka_native.protocol.transactions import InitProducerIdRequest
+from kafka_native.protocol.producer_ids import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from kafka_native._native.engine import Engine, Event

@@ -24,8 +24,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from kafka_native.cleaning import NAME_MAX, clean
@@ -40,9 +40,11 @@ from kafka_native.control.errors import (
 )
 from kafka_native.control.positions import Key, OffsetPosition
 from kafka_native.control.producer.identity import invalid_identity
+from kafka_native.control.producer.transaction_calls import OUTSTANDING, Kind, Shared
 from kafka_native.control.requests import ANY_VERSION, NEVER, Backoff, Call, Reply
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET, Log
+from kafka_native.protocol.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kafka_native.protocol.schema import ZERO_UUID
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
@@ -52,8 +54,6 @@ from kafka_native.protocol.transactions import (
     AddPartitionsToTxnTopic,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )
@@ -94,9 +94,6 @@ TWO_PHASE_NEEDS = {
     "and where there is an authorizer the operation TWO_PHASE_COMMIT on the transactional id",
 }
 """What two-phase commit needs, by the error that a broker returns without it."""
-
-OUTSTANDING = "outstanding"
-"""A result of `Transactions.shut_and_commit()`: messages are outstanding."""
 
 Done: TypeAlias = Callable[[KafkaError | None], None]
 
@@ -159,42 +156,30 @@ _ADVICE: Final = {
 """The next step of an application whose call doesn't fit the state."""
 
 
-class Kind(Enum):
-    """The application's calls."""
-
-    INIT = "init_transactions"
-    OFFSETS = "send_offsets_to_transaction"
-    COMPLETE = "complete_transaction"
-    COMMIT = "commit_transaction"
-    ABORT = "abort_transaction"
-
-
-@dataclass(frozen=True)
-class Shared:
-    """The data that a producer needs to join a transaction of another producer with the same id."""
-
-    producer_id: int
-    epoch: int
-    version: int
-    """The cluster's ``transaction.version`` that the first producer has seen.
-
-    All of them use it.
-    """
-
-
-@dataclass(eq=False)
 class Operation:
     """One call of the application, until its outcome was returned."""
 
-    kind: Kind
-    done: Done | None
-    deadline: float
-    offsets: Mapping[Key, OffsetPosition] = field(default_factory=dict)
-    member: ConsumerGroupMetadata | None = None
-    claim: PreparedTxnState | None = None
-    claimed: bool = False
-    over: bool = False
-    outcome: KafkaError | None = None
+    def __init__(
+        self,
+        kind: Kind,
+        done: Done | None,
+        deadline: float,
+        offsets: Mapping[Key, OffsetPosition] = MappingProxyType({}),
+        member: ConsumerGroupMetadata | None = None,
+        *,
+        claim: PreparedTxnState | None = None,
+        claimed: bool = False,
+    ) -> None:
+        """Stores a call that has no outcome yet."""
+        self.kind = kind
+        self.done = done
+        self.deadline = deadline
+        self.offsets = offsets
+        self.member = member
+        self.claim = claim
+        self.claimed = claimed
+        self.over = False
+        self.outcome: KafkaError | None = None
 
 
 class Transactions:

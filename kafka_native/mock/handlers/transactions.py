@@ -8,6 +8,7 @@ from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock.handlers.groups import check_group
 from kafka_native.mock.membership import Committed, GroupError
 from kafka_native.mock.transactions import NO_KEPT_TRANSACTION, TransactionError
+from kafka_native.protocol.producer_ids import InitProducerIdRequest, InitProducerIdResponse
 from kafka_native.protocol.transactions import (
     AddOffsetsToTxnRequest,
     AddOffsetsToTxnResponse,
@@ -18,8 +19,6 @@ from kafka_native.protocol.transactions import (
     AddPartitionsToTxnTopicResult,
     EndTxnRequest,
     EndTxnResponse,
-    InitProducerIdRequest,
-    InitProducerIdResponse,
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
 )

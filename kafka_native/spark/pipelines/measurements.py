@@ -10,6 +10,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kafka_native._native.records import compress, features
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.value_kinds import ValueKinds
 from kafka_native.spark.range_reader import read_range
@@ -28,6 +29,8 @@ BUCKETS_MAX: Final = 2000
 FIRST_WIDTH_MS: Final = 1000
 SAMPLE_BYTES: Final = 64 << 10
 SAMPLES_MAX: Final = 8
+CODECS: Final = ("lz4", "zstd", "gzip")
+"""The codecs whose compressed sizes are measured."""
 SAMPLE_VALUES: Final = 200
 """The number of values of a sample whose format is guessed."""
 _EXACT_BITS: Final = 8
@@ -330,17 +333,12 @@ class Compression:
 
 
 def _packed(data: bytes) -> dict[str, int]:
-    """The sizes of a sample with Kafka's codecs, at their default levels."""
-    import zlib
+    """The sizes of a sample with Kafka's codecs, at their default levels.
 
-    import lz4.frame
-    import zstandard
-
-    return {
-        "lz4": len(lz4.frame.compress(data)),
-        "zstd": len(zstandard.ZstdCompressor(level=3).compress(data)),
-        "gzip": len(zlib.compress(data, 6)),
-    }
+    A codec without a library is left out.
+    """
+    found = features()
+    return {codec: len(compress(codec, data)) for codec in CODECS if found[codec]}
 
 
 class Measured:
