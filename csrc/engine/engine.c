@@ -111,9 +111,7 @@ static void engine_abandon(struct kn_fork_guard *guard)
 {
     struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
     atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
-    for (int i = 0; i < 2; i++) {
-        if (engine->owners[i]) *engine->owners[i] = NULL;
-    }
+    if (engine->owner) *engine->owner = NULL;
     for (int32_t i = 0; i < engine->broker_count; i++) {
         struct kn_broker_thread *broker = engine->brokers[i];
         int fd = kn_connection_fd(broker->broker.connection);

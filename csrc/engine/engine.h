@@ -40,8 +40,8 @@ struct kn_engine {
     /* immutable after new */
     struct kn_engine_config config; /* the engine refers to client.connection.tls and .proxy */
     struct kn_fork_guard fork_guard;
-    /* the binding's pointers, set to NULL in a forked child; an entry may be NULL */
-    struct kn_engine **owners[2];
+    /* the binding's pointer, set to NULL in a forked child; may be NULL */
+    struct kn_engine **owner;
     /* parts that the brokers share; each guards itself */
     struct kn_client client;
     struct kn_producer producer;

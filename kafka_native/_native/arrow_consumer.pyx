@@ -20,7 +20,7 @@ from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule, 
 from kafka_native._native.arrow_decoding cimport DecodedType, Decoding, SchemaDecoder, new_decoding
 from kafka_native._native.codec_core cimport Layout
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
-from kafka_native._native.engine cimport Cursor, seconds
+from kafka_native._native.engine cimport Cursor, EngineHandle, handle_of, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_codecs cimport kn_columns_set_decoding
 from kafka_native._native.kn_engine cimport *
@@ -315,8 +315,8 @@ cdef class ColumnTaker(PositionTaker):
         cdef bint reading
         cdef bint reverted
         cdef unsigned long before
-        core.engine.users += 1
-        self.fill.queue = &core.engine.engine.fetched
+        cdef EngineHandle handle = handle_of(core.engine)
+        self.fill.queue = &handle.engine.fetched
         self.fill.segment = core._borrow_segment(&self.fill.reader, &reading)
         self.fill.is_reading = reading
         before = core._acquire()
@@ -326,12 +326,11 @@ cdef class ColumnTaker(PositionTaker):
             reverted = self._settle(core)
         finally:
             kn_fill_finish(&self.fill)
-            core._return_segment(self.fill.segment, &self.fill.reader, self.fill.is_reading)
+            core._return_segment(handle, self.fill.segment, &self.fill.reader, self.fill.is_reading)
             self.fill.segment = NULL
             core._release(before)
             if core._is_over():
                 core._drain()  # close() may have drained the queue before the segments were put back
-            core.engine.unuse()
         if reverted:
             return KN_FILL_PAUSED
         return end
@@ -567,8 +566,9 @@ def descriptor(ConsumerCore core not None):
 
     It is readable after a fetch, for a due callback, and after `wakeup()`.
     """
+    cdef EngineHandle handle = handle_of(core.engine)
     core._check_open()
-    return core.engine.engine.fetched.wake.read_fd
+    return handle.engine.fetched.wake.read_fd
 
 
 def is_ready(ConsumerCore core not None):
@@ -577,10 +577,11 @@ def is_ready(ConsumerCore core not None):
     If not, the descriptor becomes readable when it can. None means that another thread is taking,
     so try again later.
     """
+    cdef EngineHandle handle = handle_of(core.engine)
     core._check_open()
     if not core._may_take():
         return None
-    if kn_queue_rest(&core.engine.engine.fetched):
+    if kn_queue_rest(&handle.engine.fetched):
         return True
     return bool(core.engine.callbacks or core.engine.notices) or core._woken
 
@@ -588,12 +589,12 @@ def is_ready(ConsumerCore core not None):
 def begin_waiting(ConsumerCore core not None):
     """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``).
 
-    The descriptor stays open meanwhile.
+    The descriptor stays open as long as the caller keeps the result.
     """
     core.polls += 1
     core._note_call()
     core.polling += 1
-    core.engine.users += 1
+    return handle_of(core.engine)
 
 
 def end_waiting(ConsumerCore core not None):
@@ -601,7 +602,6 @@ def end_waiting(ConsumerCore core not None):
     core.polls += 1
     core._progress += 1
     core.polling -= 1
-    core.engine.unuse()
 
 
 # --- a stream that a foreign library reads ---

@@ -1,7 +1,7 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from kafka_native._native.engine cimport Cursor, Engine
+from kafka_native._native.engine cimport Cursor, Engine, EngineHandle
 from kafka_native._native.kn_engine cimport kn_queue, kn_route, kn_segment
 from kafka_native._native.kn_records cimport kn_record_reader
 from kafka_native._native.message cimport Batch, Message
@@ -53,6 +53,7 @@ cdef class ConsumerCore:
     cdef int _callback_waiters  # number of threads that wait for the end of its callbacks
     # The current segment, and the position in it.
     cdef kn_segment *_segment
+    cdef EngineHandle _held  # the engine of `_segment`
     cdef Cursor _cursor
     cdef Batch _batch
     cdef kn_record_reader _reader
@@ -60,13 +61,12 @@ cdef class ConsumerCore:
     cdef int64_t _segments  # number of segments that were begun
     cdef int64_t _segments_end  # limit of `_segments`; negative: none
 
-    cdef void _set_segment(self, kn_segment *segment) noexcept
-    cdef kn_segment *_release_segment(self) noexcept
+    cdef EngineHandle _handle(self)
     cdef void _drop_segment(self) noexcept
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept
-    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
+    cdef int _return_segment(self, EngineHandle handle, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
     cdef int _check_opens(self) except -1
-    cdef kn_queue *_source(self) noexcept
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept
     cdef bint _next_segment(self) except -1
     cdef Message _take_message(self)
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1
@@ -98,6 +98,7 @@ cdef class ConsumerCore:
 cdef class PartitionCore(ConsumerCore):
     cdef ConsumerCore _main  # the consumer
     cdef kn_route *_route  # NULL once it is closed
+    cdef EngineHandle _route_handle  # the engine of `_route`
     cdef bint _lost  # the partition isn't assigned any more
     cdef object _lost_error  # () -> the exception of calls after that
     cdef int64_t _held_from  # the first offset that the last call has returned; -1: none

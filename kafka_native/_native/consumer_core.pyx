@@ -16,7 +16,8 @@ cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from kafka_native._native.engine cimport Cursor, Engine, seconds
+from kafka_native._native.engine cimport Cursor, Engine, EngineHandle, handle_of, seconds
+from kafka_native._native.free_threading cimport kn_flag_is_set
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -127,30 +128,24 @@ cdef class ConsumerCore:
         engine.pins.message_type = self._message_type
 
     def __dealloc__(self):
-        if self._segment != NULL and self.engine.engine != NULL:
+        if self._segment != NULL and self._held.engine != NULL:
             kn_segment_free(self._segment)
-            self.engine.unuse()
 
-    cdef inline void _set_segment(self, kn_segment *segment) noexcept:
-        # Freeing a segment needs its engine.
-        self._segment = segment
-        if segment != NULL:
-            self.engine.users += 1
-
-    cdef inline kn_segment *_release_segment(self) noexcept:
-        cdef kn_segment *segment = self._segment
-        self._segment = NULL
-        if segment != NULL:
-            self.engine.users -= 1  # no wait for this count: close() checks it again itself
-        return segment
+    cdef EngineHandle _handle(self):
+        # The engine of `_source()`. Take it first: it keeps that queue alive.
+        return handle_of(self.engine)
 
     # --- the current segment ---
 
     cdef void _drop_segment(self) noexcept:
-        kn_segment_free(self._release_segment())
+        cdef EngineHandle held = self._held  # freeing a segment needs its engine
+        cdef kn_segment *segment = self._segment
+        self._segment = NULL
+        self._held = None
         self._reading = False
         self._cursor = None
         self._batch = None
+        kn_segment_free(segment)
 
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept:
         # Pass the current segment to a caller that continues without the interpreter lock. NULL if
@@ -161,17 +156,20 @@ cdef class ConsumerCore:
         reading[0] = self._reading
         if self._reading:
             reader[0] = self._reader
-        segment = self._release_segment()
+        segment = self._segment
+        self._segment = NULL
+        self._held = None  # the caller holds the engine
         self._reading = False
         self._cursor = None
         self._batch = None
         return segment
 
-    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
+    cdef int _return_segment(self, EngineHandle handle, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
         # Take the segment, or its successor, back.
-        self._set_segment(segment)
         if segment == NULL:
             return 0
+        self._segment = segment
+        self._held = handle
         self._cursor = self.engine.cursors[segment.cursor.token - 1]
         if self._cursor is None:
             self._drop_segment()
@@ -181,17 +179,19 @@ cdef class ConsumerCore:
             self._reading = True
         return 0
 
-    cdef kn_queue *_source(self) noexcept:
-        # The queue of the segments. Never keep it: the engine may be freed and replaced.
-        return &self.engine.engine.fetched
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept:
+        # The queue of the segments, in the engine of this handle.
+        return &handle.engine.fetched
 
     cdef bint _next_segment(self) except -1:
         # Make the next segment that isn't stale the current one. False if none is queued.
         cdef uint64_t token
+        cdef EngineHandle handle = self._handle()
         while self._segments != self._segments_end:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
+            self._segment = <kn_segment *>kn_queue_pop(self._source(handle))
             if self._segment == NULL:
                 return False
+            self._held = handle
             self._segments += 1
             token = self._segment.cursor.token
             self._cursor = self.engine.cursors[token - 1]
@@ -237,7 +237,8 @@ cdef class ConsumerCore:
         """
         self._check_open()
         self._keeps_batches = True
-        self.engine.engine.consumer.keeps_batches = 1
+        cdef EngineHandle handle = handle_of(self.engine)
+        handle.engine.consumer.keeps_batches = 1
 
     cdef int _check_opens(self) except -1:
         if self._keeps_batches:
@@ -317,7 +318,7 @@ cdef class ConsumerCore:
         cdef const uint8_t *start
         # The reader stays before an invalid record. `_take_message()` reads it again and handles
         # the error.
-        if not self._reading or self._woken or self._callback_thread != NO_THREAD or self._closed or self.engine.engine == NULL:
+        if not self._reading or self._woken or self._callback_thread != NO_THREAD or self._closed or self._held.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
@@ -350,12 +351,12 @@ cdef class ConsumerCore:
             if client is not None:
                 client.check_open("Consumer closed")
             raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
-        if self._closed or self.engine.engine == NULL:
+        if self._closed or self.engine.is_forked():
             self._check_usable()
             raise self.engine.closed_error("Consumer closed")
 
     cdef bint _is_over(self):
-        return self._closed or self.engine.engine == NULL
+        return self._closed or self.engine.is_forked()
 
     cdef _serve_callbacks(self):
         # Run the due callbacks. The call raises a callback's exception, and the later callbacks
@@ -406,13 +407,14 @@ cdef class ConsumerCore:
     cdef bint _wait(self, int64_t deadline) except -1:
         # Sleep until there may be something. False after the deadline. A signal handler that raises
         # ends the wait.
+        cdef EngineHandle handle = self._handle()
         if self._may_take():
-            return self.engine.wait(self._source(), deadline)
+            return self.engine.wait(self._source(handle), deadline)
         # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
         # fetch queue would end at once with each fetch.
         self._callback_waiters += 1
         try:
-            return self.engine.wait(&self.engine.engine.deliveries, deadline)
+            return self.engine.wait(&handle.engine.deliveries, deadline)
         finally:
             self._callback_waiters -= 1
 
@@ -544,12 +546,14 @@ cdef class ConsumerCore:
         """The body of Consumer.consume_callback(). The caller has checked the arguments."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
+        cdef EngineHandle handle
         cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
         # Take only the messages that are queued now. Otherwise the call might never return on a busy
         # topic.
-        end = self._segments + kn_queue_count(self._source())
+        handle = self._handle()
+        end = self._segments + kn_queue_count(self._source(handle))
         while message is not None:
             count += 1
             self.polls += 1  # the previous message is processed
@@ -625,19 +629,20 @@ cdef class ConsumerCore:
         """
         cdef int64_t deadline = kn_deadline_us(timeout)
         cdef bint in_time = True
-        while self.engine.engine != NULL:
+        cdef EngineHandle handle = handle_of(self.engine)
+        while handle.engine != NULL:
             if self._callback_thread == NO_THREAD and self.engine.callbacks:
                 self._call_back(True)
             if done():
                 if self._callback_thread == NO_THREAD:
                     self._call_back(True)  # run the callbacks that became due with it
                 return True
-            if not in_time or self.engine.closed:
+            if not in_time or kn_flag_is_set(&self.engine.is_closed):
                 # another thread closed the client, so no thread will make it true
                 return False
             self._callback_waiters += 1
             try:
-                in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
+                in_time = self.engine.wait(&handle.engine.deliveries, deadline)
             finally:
                 self._callback_waiters -= 1
         return False
@@ -650,15 +655,18 @@ cdef class ConsumerCore:
 
     def _drain(self):
         """Free the fetched segments that were not delivered, after the engine has stopped."""
-        if self.engine is None or self.engine.engine == NULL:
+        cdef EngineHandle handle
+        cdef kn_segment *segment
+        if self.engine is None or self.engine.is_forked():
             return
+        handle = self._handle()
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
-            if self._segment == NULL:
+            segment = <kn_segment *>kn_queue_pop(self._source(handle))
+            if segment == NULL:
                 break
-            self._drop_segment()
+            kn_segment_free(segment)
 
 
 cdef class PartitionCore(ConsumerCore):
@@ -670,11 +678,12 @@ cdef class PartitionCore(ConsumerCore):
     def _open_route(self, ConsumerCore main not None, lost_error not None):
         """Take a route of the engine. `_attach()` sends a cursor's segments there."""
         main._check_open()
-        self._route = kn_engine_route_open(main.engine.engine)
+        cdef EngineHandle handle = handle_of(main.engine)
+        self._route = kn_engine_route_open(handle.engine)
         if self._route == NULL:
             raise MemoryError("no memory or file descriptors for the queue of a partition")
         self.engine = main.engine
-        self.engine.users += 1  # until _end()
+        self._route_handle = handle
         self._lost_error = lost_error
         self._main = main
         self._error_for = main._error_for
@@ -696,15 +705,19 @@ cdef class PartitionCore(ConsumerCore):
         if self._closed:
             raise RuntimeError("the partition's queue is closed")
 
-    cdef kn_queue *_source(self) noexcept:
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept:
         cdef kn_engine *closed
         if self._route != NULL:
             return &self._route.queue
         closed = kn_engine_closed()  # its queue is empty; NULL without memory for it
-        return &self.engine.engine.fetched if closed == NULL else &closed.fetched
+        return &handle.engine.fetched if closed == NULL else &closed.fetched
+
+    cdef EngineHandle _handle(self):
+        cdef EngineHandle handle = self._route_handle
+        return handle_of(self.engine) if handle is None else handle
 
     cdef bint _is_over(self):
-        return self._closed or self._lost or self.engine.engine == NULL
+        return self._closed or self._lost or self.engine.is_forked()
 
     def _attach(self, Cursor cursor not None):
         """Send the cursor's later segments to this queue. The caller begins a new fetch epoch."""
@@ -723,16 +736,17 @@ cdef class PartitionCore(ConsumerCore):
     def _end(self):
         """End all waits and free the segments. Then no cursor may be attached any more."""
         cdef kn_route *route = self._route
+        cdef EngineHandle handle = self._route_handle
         self._closed = True
         if self._segment != NULL:
             self._drop_segment()
         if route == NULL:
             return
         self._route = NULL
-        if self.engine.engine != NULL:  # not in a forked child
+        self._route_handle = None
+        if handle.engine != NULL:  # not in a forked child
             kn_queue_kick(&route.queue)
             kn_engine_route_close(route)
-        self.engine.unuse()
 
     def _mark_closed(self):
         """End all waits."""

@@ -17,7 +17,7 @@ from libc.stdint cimport int64_t
 
 from kafka_native._native.consumer_core cimport ConsumerCore
 from kafka_native._native.delivery_core cimport DeliveryCore
-from kafka_native._native.engine cimport Engine
+from kafka_native._native.engine cimport Engine, EngineHandle, handle_of
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 
@@ -50,7 +50,6 @@ cdef class Turns:
 
 
 @cython.final
-@cython.no_gc_clear  # __dealloc__ needs the engine
 cdef class WakeupFd:
     """A queue of the engine as an event loop watches it.
 
@@ -60,31 +59,22 @@ cdef class WakeupFd:
     """
 
     cdef Engine engine
+    cdef EngineHandle handle  # None once it is closed
     cdef kn_queue *queue
-    cdef bint open
 
     def __cinit__(self, Engine engine not None, bint deliveries):
         # With `deliveries` the queue of delivery reports, else the queue of fetched segments.
-        if engine.engine == NULL:
+        cdef EngineHandle handle = handle_of(engine)
+        if handle.engine == NULL:
             raise engine.closed_error("the client is closed")
         self.engine = engine
-        self.queue = &engine.engine.deliveries if deliveries else &engine.engine.fetched
-        engine.users += 1
-        self.open = True
-
-    def __dealloc__(self):
-        if self.open:
-            self._close()
-
-    cdef int _close(self) except -1:
-        self.open = False
-        return self.engine.unuse()
+        self.queue = &handle.engine.deliveries if deliveries else &handle.engine.fetched
+        self.handle = handle
 
     def close(self):
         """Release the descriptor, because no loop watches it any more. A second call does nothing.
         """
-        if self.open:
-            self._close()
+        self.handle = None
 
     def fileno(self):
         """Return the descriptor to watch."""
@@ -93,7 +83,8 @@ cdef class WakeupFd:
     def clear(self):
         """Make the descriptor unreadable until the next event. Call it before you check the queue.
         """
-        if self.open and self.engine.engine != NULL:
+        cdef EngineHandle handle = self.handle
+        if handle is not None and handle.engine != NULL:
             kn_wake_clear(&self.queue.wake)
 
     @property
@@ -102,7 +93,7 @@ cdef class WakeupFd:
 
         It shares the loop's selector with its parent, so it must not change the selector.
         """
-        return self.engine.engine == NULL
+        return self.engine.is_forked()
 
 
 @cython.final
@@ -120,7 +111,7 @@ cdef class MessageSource:
 
     def quick(self):
         """Return the next message, or None if there is none or something else is due first."""
-        if self.held or self.core._closed or self.core.engine.engine == NULL or self.core.engine.callbacks or self.turns.over():
+        if self.held or self.core._is_over() or self.core.engine.callbacks or self.turns.over():
             return None
         self.core.polls += 1
         return self.core._take_message()
@@ -164,14 +155,16 @@ cdef class MessageSource:
         self.core.polls += 1
         self.core._note_call()
         self.core.polling += 1
-        if self.core.engine.engine != NULL:
-            kn_queue_idle_begin(&self.core.engine.engine.fetched)
+        cdef EngineHandle handle = handle_of(self.core.engine)
+        if handle.engine != NULL:
+            kn_queue_idle_begin(&handle.engine.fetched)
 
     def end(self):
         """Note that the coroutine no longer waits."""
         self.core.polling -= 1
-        if self.core.engine.engine != NULL:
-            kn_queue_idle_end(&self.core.engine.engine.fetched)
+        cdef EngineHandle handle = handle_of(self.core.engine)
+        if handle.engine != NULL:
+            kn_queue_idle_end(&handle.engine.fetched)
 
     def touch(self):
         """Note that a callback has returned, so the application is alive."""
@@ -185,14 +178,17 @@ cdef class MessageSource:
 
 def flush_begin(DeliveryCore core not None):
     """Send batches without linger until `flush_end()`."""
+    cdef EngineHandle handle
     core._check_open()
-    kn_engine_flush_begin(core.engine.engine)
+    handle = handle_of(core.engine)
+    kn_engine_flush_begin(handle.engine)
 
 
 def flush_end(DeliveryCore core not None):
     """End `flush_begin()`."""
-    if core.engine.engine != NULL:
-        kn_engine_flush_end(core.engine.engine)
+    cdef EngineHandle handle = handle_of(core.engine)
+    if handle.engine != NULL:
+        kn_engine_flush_end(handle.engine)
 
 
 cdef extern from *:

@@ -13,7 +13,7 @@ from libc.stdint cimport int64_t
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.delivery_core cimport DeliveryCore, list_of_runs
-from kafka_native._native.engine cimport Topic, seconds
+from kafka_native._native.engine cimport EngineHandle, Topic, handle_of, seconds
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -116,6 +116,7 @@ cdef class Relay:
     cdef Topic topic
     cdef ArrowReport report
     cdef kn_relay relay
+    cdef EngineHandle handle  # until close()
     cdef bint running
 
     def __cinit__(self, DeliveryCore core not None, str topic not None, int partition):
@@ -127,17 +128,17 @@ cdef class Relay:
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = _ignore_report
-        self.relay.engine = core.engine._alive()
+        self.handle = core.engine._alive()
+        self.relay.engine = self.handle.engine
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
         binding = core._callbacks.hold(self.report)
-        self.relay.counter = kn_delivery_counter_new(&core.engine.engine.counters, binding)
+        self.relay.counter = kn_delivery_counter_new(&self.handle.engine.counters, binding)
         if self.relay.counter == NULL:
             core._callbacks.take(binding)
             raise MemoryError
         self.relay.counter.keeps_runs = 1
         self.core = core
-        core.engine.users += 1  # until close()
 
     def __dealloc__(self):
         with nogil:
@@ -199,9 +200,9 @@ cdef class Relay:
             return
         self.relay.counter = NULL
         kn_relay_give(&self.relay, NULL, 0, 0)
-        if self.core.engine.engine != NULL:  # the counter is freed with its engine
+        if self.handle.engine != NULL:  # the counter is freed with its engine
             self.core._end_counter(counter, self.report, self.relay.rows, True)
-        self.core.engine.unuse()
+        self.handle = None
 
     @property
     def rows(self):
