@@ -2,7 +2,7 @@
  * this file's functions and nothing below them.
  *
  * Thread: each function names its thread.
- * Lock: `lock` (leaf) guards the broker table.
+ * Lock: `lock` (leaf) guards the broker table, `routes_lock` the list of routes.
  * Who frees: the binding. It calls stop(), which ends and joins the threads, and then free().
  *
  * In a forked child the threads are gone and locks may be held, so the engine joins and frees
@@ -33,7 +33,7 @@ struct kn_engine_config {
 struct kn_route {
     struct kn_list node;
     struct kn_queue queue;
-    bool used;
+    atomic_bool used;
 };
 
 struct kn_engine {
@@ -47,9 +47,10 @@ struct kn_engine {
     struct kn_producer producer;
     struct kn_consumer consumer;
     /* queues to Python */
-    struct kn_queue deliveries; /* struct kn_batch: poll(), flush() */
-    struct kn_queue fetched;    /* struct kn_segment: poll(), consume() */
-    struct kn_list routes;      /* struct kn_route; the binding's, one call at a time */
+    struct kn_queue deliveries;  /* struct kn_batch: poll(), flush() */
+    struct kn_queue fetched;     /* struct kn_segment: poll(), consume() */
+    struct kn_mutex routes_lock; /* the queues are kicked under it */
+    struct kn_list routes;       /* struct kn_route; under routes_lock, only grows */
     /* guards itself */
     struct kn_delivery_counters counters; /* reports for many messages */
     /* atomic */

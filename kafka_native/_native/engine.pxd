@@ -1,7 +1,7 @@
 from libc.stdint cimport int32_t, int64_t, uint64_t
 
-from kafka_native._native.free_threading cimport kn_guard_lock, kn_guard_unlock
-from kafka_native._native.kn_engine cimport kn_cursor, kn_engine, kn_queue, kn_topic
+from kafka_native._native.free_threading cimport FREE_THREADED, kn_guard_lock, kn_guard_unlock, kn_object_lock, kn_object_lock_release, kn_object_lock_take
+from kafka_native._native.kn_engine cimport kn_cursor, kn_engine, kn_queue, kn_segment, kn_segment_is_stale, kn_topic
 from kafka_native._native.message cimport Pins
 
 
@@ -23,6 +23,7 @@ cdef class Engine:
     cdef readonly int number  # of the events of this engine, among engines with one control queue
     cdef unsigned fork_count
     cdef readonly object error_of  # (status, error_code, text) -> KafkaError
+    cdef kn_object_lock lock  # of `topics` and `topics_by_name`
     cdef readonly list topics  # Topic by token - 1
     cdef dict topics_by_name
     cdef readonly list cursors  # Cursor by token - 1, None once dropped
@@ -64,7 +65,40 @@ cdef class Cursor:
     cdef readonly str topic
     cdef readonly int32_t partition
     cdef readonly bytes topic_id
-    cdef public int64_t position
-    cdef public int position_epoch  # leader epoch of the last delivered batch; -1: unknown
+    cdef kn_object_lock lock  # of the positions
+    cdef int64_t _position
+    cdef int _position_epoch
     cdef readonly int32_t broker
     cdef readonly uint64_t token
+
+    cdef unsigned int _next_epoch(self) noexcept
+
+
+cdef inline bint move_position(Cursor cursor, kn_segment *segment, int64_t position) except -1:
+    # The application takes the records of `segment` before this position. Returns False if the segment is stale.
+    cdef bint fits = True
+    kn_object_lock_take(&cursor.lock)
+    if FREE_THREADED and kn_segment_is_stale(segment):
+        fits = False
+    else:
+        cursor._position = position
+    kn_object_lock_release(&cursor.lock)
+    return fits
+
+
+cdef inline int pass_end(Cursor cursor, kn_segment *segment) except -1:
+    # All of the segment is taken: move the position past markers and gaps at its end.
+    kn_object_lock_take(&cursor.lock)
+    if segment.next_offset > cursor._position and not (FREE_THREADED and kn_segment_is_stale(segment)):
+        cursor._position = segment.next_offset
+    kn_object_lock_release(&cursor.lock)
+    return 0
+
+
+cdef inline int note_epoch(Cursor cursor, kn_segment *segment, int epoch) except -1:
+    # The application takes records of a batch with this leader epoch.
+    kn_object_lock_take(&cursor.lock)
+    if not (FREE_THREADED and kn_segment_is_stale(segment)):
+        cursor._position_epoch = epoch
+    kn_object_lock_release(&cursor.lock)
+    return 0

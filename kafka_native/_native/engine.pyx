@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Engine: the binding of csrc/engine/engine.h.
 
 The control plane uses it directly. Producer and Consumer use it through their cores. It contains no
@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from kafka_native._native.free_threading cimport kn_flag_is_set, kn_flag_set, kn_guard_lock, kn_guard_unlock
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_codecs cimport kn_builder_live, kn_layout_live, kn_nested_type_live
 from kafka_native._native.kn_engine cimport *
@@ -44,8 +44,7 @@ cdef unsigned long exit_thread = 0
 
 def begin_exit():
     """Note that the interpreter exits, and that this thread is about to close the clients."""
-    global exit_thread
-    exit_thread = <unsigned long>PyThread_get_thread_ident()
+    kn_thread_set(&exit_thread, <unsigned long>PyThread_get_thread_ident())
 
 
 cpdef bint exits_elsewhere() noexcept:
@@ -53,7 +52,8 @@ cpdef bint exits_elsewhere() noexcept:
 
     Then this is a daemon thread whose client was closed. SystemExit ends it without a traceback.
     """
-    return exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident()
+    cdef unsigned long thread = kn_thread_of(&exit_thread)
+    return thread != 0 and thread != <unsigned long>PyThread_get_thread_ident()
 
 
 cdef class Event:
@@ -173,6 +173,7 @@ cdef class Tunnel:
     cdef kn_tunnel tunnel
     cdef kn_stream stream
     cdef bytes host
+    cdef bint in_use  # a flag
     cdef sockaddr_in address4
     cdef sockaddr_in6 address6
     cdef uint8_t scratch[KN_TUNNEL_SCRATCH_BYTES]
@@ -218,11 +219,14 @@ cdef class Tunnel:
         """Send and receive as much as the socket allows.
 
         Returns the events of poll(2) to wait for, or 0 when the tunnel is open. Raises
-        ConnectionError with the reason of a failure.
+        ConnectionError with the reason of a failure. Only one thread at a time may call it.
         """
         cdef int done
+        if kn_flag_exchange(&self.in_use, True):
+            raise RuntimeError("another thread is using this tunnel")
         with nogil:
             done = kn_tunnel_step(&self.tunnel, &self.stream, self.scratch)
+        kn_flag_set(&self.in_use, False)
         if done == 0:
             return 0
         if done == KN_STREAM_AGAIN:
@@ -643,13 +647,18 @@ cdef class Engine:
 
     cdef Topic topic_at(self, text, bint may_be_empty=False):
         cdef str name = exact_text(text)
-        cdef Topic topic = self.topics_by_name.get(name)
-        if topic is None:
-            if not (name or may_be_empty):
-                raise ValueError("a topic's name has 1 to 249 characters, this one 0")
-            topic = _new_topic(self, name)
-            self.topics.append(topic)
-            self.topics_by_name[name] = topic
+        cdef Topic topic
+        kn_object_lock_take(&self.lock)
+        try:
+            topic = self.topics_by_name.get(name)
+            if topic is None:
+                if not (name or may_be_empty):
+                    raise ValueError("a topic's name has 1 to 249 characters, this one 0")
+                topic = _new_topic(self, name)
+                self.topics.append(topic)
+                self.topics_by_name[name] = topic
+        finally:
+            kn_object_lock_release(&self.lock)
         return topic
 
     def topic(self, str name not None):
@@ -757,7 +766,7 @@ cdef class Engine:
     # --- consuming ---
 
     def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):
-        """Return a new `Cursor`, which doesn't fetch yet."""
+        """Return a new `Cursor`, which doesn't fetch yet (control thread)."""
         cdef Cursor cursor
         if not self.free_tokens:
             cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
@@ -773,7 +782,7 @@ cdef class Engine:
         return cursor
 
     def drop_cursor(self, Cursor cursor not None):
-        """Stop a cursor for good and forget it."""
+        """Stop a cursor for good and forget it (control thread)."""
         if self.cursors[cursor.token - 1] is not cursor:
             return
         cursor.stop()
@@ -841,13 +850,13 @@ cdef class Topic:
         """Deliver all messages that wait for the topic with this error."""
         cdef bytes data = text.encode()
         cdef const char *error_text = data
-        cdef EngineHandle alive = self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         with nogil:
             kn_topic_fail(self.topic, status, error_code, error_text)
 
     def refuse(self):
         """Refuse further messages with _UNKNOWN_TOPIC until the topic has partitions."""
-        cdef EngineHandle alive = self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         kn_topic_refuse(self.topic)
 
     def fail_unknown(self, double before):
@@ -858,7 +867,7 @@ cdef class Topic:
         """
         cdef int64_t before_us = <int64_t>(before * 1e6)
         cdef int left
-        cdef EngineHandle alive = self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         with nogil:
             left = kn_topic_fail_unknown(self.topic, before_us)
         return bool(left)
@@ -866,7 +875,7 @@ cdef class Topic:
     def used_since(self, double since):
         """Whether messages wait, or some were queued since a time (`time.monotonic()`)."""
         cdef int64_t since_us = <int64_t>(since * 1e6)
-        cdef EngineHandle alive = self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         return bool(kn_topic_used_since(self.topic, since_us))
 
     def forget(self):
@@ -874,7 +883,7 @@ cdef class Topic:
 
         False, and nothing happens, if messages wait.
         """
-        cdef EngineHandle alive = self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         return bool(kn_topic_forget(self.topic))
 
     def __repr__(self):
@@ -892,8 +901,8 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
     cursor.topic = topic
     cursor.partition = partition
     cursor.topic_id = topic_id
-    cursor.position = -1001
-    cursor.position_epoch = -1
+    cursor._position = -1001
+    cursor._position_epoch = -1
     cursor.broker = -1
     cursor.token = token
     alive = owner._alive()
@@ -907,8 +916,8 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
 cdef class Cursor:
     """A partition that is consumed. `Engine.cursor()` makes it.
 
-    ``position`` is the next offset that the application gets, or -1001 before the first.
-    ``position_epoch`` is the leader epoch of the last delivered batch, or -1 if unknown.
+    Thread: the control thread. The application's thread moves the position, unless a new fetch
+    epoch has begun.
     """
 
     def __cinit__(self, by):
@@ -917,6 +926,44 @@ cdef class Cursor:
 
     def __dealloc__(self):
         kn_cursor_unref(self.cursor)
+
+    @property
+    def position(self):
+        """The next offset that the application gets, or -1001 before the first."""
+        cdef int64_t position
+        kn_object_lock_take(&self.lock)
+        position = self._position
+        kn_object_lock_release(&self.lock)
+        return position
+
+    @position.setter
+    def position(self, int64_t position):
+        kn_object_lock_take(&self.lock)
+        self._position = position
+        kn_object_lock_release(&self.lock)
+
+    @property
+    def position_epoch(self):
+        """The leader epoch of the last delivered batch, or -1 if unknown."""
+        cdef int epoch
+        kn_object_lock_take(&self.lock)
+        epoch = self._position_epoch
+        kn_object_lock_release(&self.lock)
+        return epoch
+
+    @position_epoch.setter
+    def position_epoch(self, int epoch):
+        kn_object_lock_take(&self.lock)
+        self._position_epoch = epoch
+        kn_object_lock_release(&self.lock)
+
+    cdef unsigned int _next_epoch(self) noexcept:
+        # Later calls of `move_position()` for older segments have no effect.
+        cdef unsigned int epoch
+        kn_object_lock_take(&self.lock)
+        epoch = kn_cursor_next_epoch(self.cursor)
+        kn_object_lock_release(&self.lock)
+        return epoch
 
     def start(self, int broker, int64_t offset, int leader_epoch):
         """Fetch from ``offset`` at ``broker`` from now on, and return the fetch epoch.
@@ -928,7 +975,7 @@ cdef class Cursor:
         cdef unsigned int epoch
         if self.broker >= 0 and self.broker != broker:
             self.owner._check(kn_engine_fetch_stop(engine, self.cursor, self.broker))
-        epoch = kn_cursor_next_epoch(self.cursor)
+        epoch = self._next_epoch()
         self.broker = broker
         self.owner._check(kn_engine_fetch_start(engine, self.cursor, broker, epoch, offset, leader_epoch))
         return epoch
@@ -936,7 +983,7 @@ cdef class Cursor:
     def stop(self):
         """Stop fetching. Fetched data that was not delivered is dropped."""
         cdef EngineHandle handle = handle_of(self.owner)
-        kn_cursor_next_epoch(self.cursor)
+        self._next_epoch()
         if self.broker >= 0 and handle.engine != NULL and not kn_flag_is_set(&self.owner.is_closed):
             kn_engine_fetch_stop(handle.engine, self.cursor, self.broker)
         self.broker = -1
@@ -994,7 +1041,7 @@ cdef class Cursor:
         return kn_cursor_log_start_offset(self.cursor)
 
     def __repr__(self):
-        return f"Cursor({self.topic!r}, {self.partition}, position={self.position})"
+        return f"Cursor({self.topic!r}, {self.partition}, position={self._position})"
 
 
 def live_objects():

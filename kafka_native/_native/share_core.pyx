@@ -1,9 +1,12 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """From a partition's part of a ShareFetch response to Messages or columns of the acquired records.
 
-The records are parsed in place. Thread: the application's, in the share consumer's poll().
-Decompression and checksums run without the interpreter lock.
+The records are parsed in place. Thread: the application's, in the share consumer's poll(), which
+admits one thread at a time. A reader, its columns and its statuses belong to the call. Later other
+threads may read and change the statuses. Decompression and checksums run without the interpreter
+lock.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -334,11 +337,12 @@ def find_finished(bytearray statuses not None, bytes rows not None, bytes types 
     memset(blocked, 0, 256)
     for index in range(len(finished)):
         blocked[<uint8_t>finished[index]] = 1
-    for index in range(len(statuses)):
-        if rows[index]:
-            if <uint8_t>types[row] != ACK_UNDECIDED and blocked[<uint8_t>statuses[index]]:
-                return index
-            row += 1
+    with cython.critical_section(statuses):
+        for index in range(len(statuses)):
+            if rows[index]:
+                if <uint8_t>types[row] != ACK_UNDECIDED and blocked[<uint8_t>statuses[index]]:
+                    return index
+                row += 1
     return -1
 
 
@@ -346,11 +350,12 @@ def set_types(bytearray statuses not None, bytes rows not None, bytes types not 
     """Set the acknowledgement types of rows. See `find_finished()`."""
     cdef Py_ssize_t index
     cdef Py_ssize_t row = _check_rows(statuses, rows, types, start)
-    for index in range(len(statuses)):
-        if rows[index]:
-            if <uint8_t>types[row] != ACK_UNDECIDED:
-                statuses[index] = types[row]
-            row += 1
+    with cython.critical_section(statuses):
+        for index in range(len(statuses)):
+            if rows[index]:
+                if <uint8_t>types[row] != ACK_UNDECIDED:
+                    statuses[index] = types[row]
+                row += 1
 
 
 cdef Py_ssize_t _check_rows(bytearray statuses, bytes rows, bytes types, Py_ssize_t start) except -1:

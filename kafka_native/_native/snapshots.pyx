@@ -1,8 +1,9 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """The engine's statistics as dicts, for `kafka_native.control.statistics`.
 
-csrc/engine/stats.h has the names. Thread: the control thread. With ``end`` the windows of latencies
-and sizes end, and the next ones begin.
+csrc/engine/stats.h has the names. With ``end`` the windows of latencies and sizes end, and the next
+ones begin. Thread: the control thread; any other one does no harm, because a call has its own
+snapshot, and the engine guards what it counts.
 """
 from libc.stdint cimport int32_t, int64_t
 
@@ -89,7 +90,7 @@ def broker_snapshot(Engine engine not None, int handle, bint end):
 def topic_snapshot(Topic topic not None, bint end):
     """Return a topic of the producer. ``age`` is in milliseconds."""
     cdef kn_topic_snapshot snapshot
-    cdef EngineHandle alive = topic.owner._alive()
+    cdef EngineHandle _alive = topic.owner._alive()
     with nogil:
         kn_stats_topic(topic.topic, kn_clock_us(), end, &snapshot)
     return snapshot
@@ -99,7 +100,7 @@ def partition_snapshot(Topic topic not None, int32_t partition):
     """Return a partition of the producer. -1 means the messages that wait for the topic's metadata.
     """
     cdef kn_partition_snapshot snapshot
-    cdef EngineHandle alive = topic.owner._alive()
+    cdef EngineHandle _alive = topic.owner._alive()
     with nogil:
         kn_stats_partition(topic.topic, partition, &snapshot)
     return snapshot
