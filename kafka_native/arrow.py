@@ -497,7 +497,7 @@ class ArrowStream:
         readable = asyncio.Event()
         number = descriptor(self._core)
         self._memory.awaited = True
-        begin_waiting(self._core)
+        engine = begin_waiting(self._core)
         loop.add_reader(number, readable.set)
         try:
             await asyncio.wait_for(readable.wait(), timeout)
@@ -506,6 +506,7 @@ class ArrowStream:
         finally:
             loop.remove_reader(number)
             end_waiting(self._core)
+            del engine  # the descriptor may be closed now
             self._memory.awaited = False
 
     def __arrow_c_schema__(self) -> object:

@@ -681,8 +681,9 @@ static void own_views(struct kn_column *column)
 void kn_columns_settle(struct kn_columns *columns)
 {
     int64_t held = 0, used = 0;
-    if (columns->held && atomic_load_explicit(&columns->held->size_bytes, memory_order_relaxed) <=
-                             columns->held->max_bytes)
+    const struct kn_kept_bytes *kept = columns->held;
+    if (kept && atomic_load_explicit(&kept->size_bytes, memory_order_relaxed) <=
+                    atomic_load_explicit(&kept->max_bytes, memory_order_relaxed))
         return;
     for (int32_t i = 0; i < columns->chunk_count; i++)
         held += (int64_t)columns->chunks[i]->buffer->capacity_bytes;

@@ -124,8 +124,10 @@ void kn_kept_bytes_unref(struct kn_kept_bytes *held)
     if (held && atomic_fetch_sub_explicit(&held->refs, 1, memory_order_acq_rel) == 1) free(held);
 }
 
-void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held)
+void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held,
+                               int64_t max_bytes)
 {
+    atomic_store_explicit(&held->max_bytes, max_bytes, memory_order_relaxed);
     atomic_fetch_add_explicit(&held->refs, 1, memory_order_relaxed);
     columns->held = held;
 }

@@ -123,7 +123,7 @@ struct kn_kept_bytes {
      * because columns outlive the client */
     atomic_int refs;
     _Atomic int64_t size_bytes;
-    int64_t max_bytes; /* under the binding's lock; message.pinned.max.kbytes */
+    _Atomic int64_t max_bytes; /* message.pinned.max.kbytes */
 };
 
 struct kn_columns {
@@ -192,8 +192,9 @@ int kn_columns_append(struct kn_columns *columns, const struct kn_column_block *
                       int32_t *taken, int32_t *column);
 struct kn_kept_bytes *kn_kept_bytes_new(void); /* NULL: no memory */
 void kn_kept_bytes_unref(struct kn_kept_bytes *held);
-/* call before the first append */
-void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held);
+/* Call before the first append. `max_bytes` is the limit of all columns with this `held`. */
+void kn_columns_set_kept_bytes(struct kn_columns *columns, struct kn_kept_bytes *held,
+                               int64_t max_bytes);
 /* Call after the last append. Copies the values and drops the chunks if the client's columns keep
  * more than max_bytes and these views use only a small part of their chunks. Without memory for
  * that, nothing changes. */

@@ -111,9 +111,7 @@ static void engine_abandon(struct kn_fork_guard *guard)
 {
     struct kn_engine *engine = KN_LIST_ENTRY(guard, struct kn_engine, fork_guard);
     atomic_store(&engine->producer.refusing, KN_ERR_CLOSED);
-    for (int i = 0; i < 2; i++) {
-        if (engine->owners[i]) *engine->owners[i] = NULL;
-    }
+    if (engine->owner) *engine->owner = NULL;
     for (int32_t i = 0; i < engine->broker_count; i++) {
         struct kn_broker_thread *broker = engine->brokers[i];
         int fd = kn_connection_fd(broker->broker.connection);
@@ -125,16 +123,26 @@ static void engine_abandon(struct kn_fork_guard *guard)
 
 /* --- routes --- */
 
+/* Returns a closed route, open again; NULL: there is none. */
+static struct kn_route *route_reopen(struct kn_engine *engine)
+{
+    struct kn_route *found = NULL;
+    kn_mutex_lock(&engine->routes_lock);
+    for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next) {
+        struct kn_route *route = KN_LIST_ENTRY(node, struct kn_route, node);
+        if (atomic_exchange(&route->used, 1)) continue;
+        kn_queue_reopen(&route->queue);
+        found = route;
+        break;
+    }
+    kn_mutex_unlock(&engine->routes_lock);
+    return found;
+}
+
 struct kn_route *kn_engine_route_open(struct kn_engine *engine)
 {
-    struct kn_route *route;
-    for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next) {
-        route = KN_LIST_ENTRY(node, struct kn_route, node);
-        if (route->used) continue;
-        kn_queue_reopen(&route->queue);
-        route->used = 1;
-        return route;
-    }
+    struct kn_route *route = route_reopen(engine);
+    if (route) return route;
     route = malloc(sizeof *route);
     if (!route) return NULL;
     if (kn_queue_init(&route->queue) != KN_OK) {
@@ -142,8 +150,10 @@ struct kn_route *kn_engine_route_open(struct kn_engine *engine)
         free(route);
         return NULL;
     }
-    route->used = 1;
+    atomic_init(&route->used, 1);
+    kn_mutex_lock(&engine->routes_lock);
     kn_list_push_back(&engine->routes, &route->node);
+    kn_mutex_unlock(&engine->routes_lock);
     return route;
 }
 
@@ -152,17 +162,19 @@ void kn_engine_route_close(struct kn_route *route)
     struct kn_list left, *node;
     kn_list_init(&left);
     kn_queue_close(&route->queue, &left);
-    route->used = 0;
     while ((node = kn_list_pop_front(&left)))
         kn_segment_free(KN_LIST_ENTRY(node, struct kn_segment, node));
+    atomic_store(&route->used, 0);
 }
 
 void kn_engine_kick_routes(struct kn_engine *engine)
 {
+    kn_mutex_lock(&engine->routes_lock);
     for (struct kn_list *node = engine->routes.next; node != &engine->routes; node = node->next) {
         struct kn_route *route = KN_LIST_ENTRY(node, struct kn_route, node);
-        if (route->used) kn_queue_kick(&route->queue);
+        if (atomic_load(&route->used)) kn_queue_kick(&route->queue);
     }
+    kn_mutex_unlock(&engine->routes_lock);
 }
 
 static void routes_free(struct kn_engine *engine)
@@ -229,6 +241,7 @@ struct kn_engine *kn_engine_new(const struct kn_engine_config *config,
     }
     engine->client.number = atomic_fetch_add(&engine->client.control->engine_count, 1);
     kn_mutex_init(&engine->lock, KN_RANK_LEAF);
+    kn_mutex_init(&engine->routes_lock, KN_RANK_TOPIC);
     kn_delivery_counters_init(&engine->counters, &engine->deliveries, &engine->undelivered,
                               config->produce.report_all, config->produce.report_errors_only);
     kn_log_init(&engine->client.log, config->client.log_contexts, engine->client.control,
@@ -285,6 +298,7 @@ void kn_engine_free(struct kn_engine *engine)
     routes_free(engine);
     kn_producer_deinit(&engine->producer);
     kn_reserve_deinit(&engine->client.spare_ops);
+    kn_mutex_deinit(&engine->routes_lock);
     kn_mutex_deinit(&engine->lock);
     kn_pool_free(engine->client.pool);
     kn_control_queue_unref(engine->client.control);

@@ -2,7 +2,7 @@
  * this file's functions and nothing below them.
  *
  * Thread: each function names its thread.
- * Lock: `lock` (leaf) guards the broker table.
+ * Lock: `lock` (leaf) guards the broker table, `routes_lock` the list of routes.
  * Who frees: the binding. It calls stop(), which ends and joins the threads, and then free().
  *
  * In a forked child the threads are gone and locks may be held, so the engine joins and frees
@@ -33,23 +33,24 @@ struct kn_engine_config {
 struct kn_route {
     struct kn_list node;
     struct kn_queue queue;
-    bool used;
+    atomic_bool used;
 };
 
 struct kn_engine {
     /* immutable after new */
     struct kn_engine_config config; /* the engine refers to client.connection.tls and .proxy */
     struct kn_fork_guard fork_guard;
-    /* the binding's pointers, set to NULL in a forked child; an entry may be NULL */
-    struct kn_engine **owners[2];
+    /* the binding's pointer, set to NULL in a forked child; may be NULL */
+    struct kn_engine **owner;
     /* parts that the brokers share; each guards itself */
     struct kn_client client;
     struct kn_producer producer;
     struct kn_consumer consumer;
     /* queues to Python */
-    struct kn_queue deliveries; /* struct kn_batch: poll(), flush() */
-    struct kn_queue fetched;    /* struct kn_segment: poll(), consume() */
-    struct kn_list routes;      /* struct kn_route; the binding's, one call at a time */
+    struct kn_queue deliveries;  /* struct kn_batch: poll(), flush() */
+    struct kn_queue fetched;     /* struct kn_segment: poll(), consume() */
+    struct kn_mutex routes_lock; /* the queues are kicked under it */
+    struct kn_list routes;       /* struct kn_route; under routes_lock, only grows */
     /* guards itself */
     struct kn_delivery_counters counters; /* reports for many messages */
     /* atomic */

@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 """`Arguments`: Python's own parsing of the arguments of C functions, for functions in Python.
 
 The drop-in for confluent_kafka uses it, so its calls take and refuse the same arguments.

@@ -4,6 +4,7 @@ from typing import Any, final
 from kafka_native._native.arrow_decoding import DecodedType
 from kafka_native._native.codec_core import Layout
 from kafka_native._native.consumer_core import ConsumerCore
+from kafka_native._native.engine import EngineHandle
 from kafka_native._native.message import Message
 
 @final
@@ -86,7 +87,7 @@ class ColumnCollector:
 
 def descriptor(core: ConsumerCore) -> int: ...
 def is_ready(core: ConsumerCore) -> bool | None: ...
-def begin_waiting(core: ConsumerCore) -> None: ...
+def begin_waiting(core: ConsumerCore) -> EngineHandle: ...
 def end_waiting(core: ConsumerCore) -> None: ...
 def stream_of(
     plan: ColumnPlan,

@@ -1,12 +1,13 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Consumption as Arrow columns.
 
 `kafka_native.arrow` has the public classes, csrc/arrow the algorithm.
 
 Thread: the application's, as in consumer_core.pyx. Columns are filled without the interpreter lock.
 Meanwhile `ConsumerCore._acquire()` keeps other threads from taking messages, as during callbacks.
-Filled records count as delivered when the positions are settled, under the interpreter lock again.
-A seek() or pause() may have made a segment stale meanwhile. Then its records leave the columns.
+Filled records count as delivered when the positions are settled, under the lock of each cursor. A
+seek() or pause() may have made a segment stale meanwhile. Then its records leave the columns.
+A taker belongs to one call, or to one coroutine. Columns don't change after the call.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -20,12 +21,14 @@ from kafka_native._native.arrow_capsules cimport array_capsule, schema_capsule, 
 from kafka_native._native.arrow_decoding cimport DecodedType, Decoding, SchemaDecoder, new_decoding
 from kafka_native._native.codec_core cimport Layout
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
-from kafka_native._native.engine cimport Cursor, seconds
+from kafka_native._native.engine cimport Cursor, EngineHandle, handle_of, seconds
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_codecs cimport kn_columns_set_decoding
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
+from kafka_native._native.message cimport Message
 from kafka_native._native.arrow_decoding import text_layout
 from kafka_native._native.message import Message as NewMessage
 
@@ -196,19 +199,22 @@ cdef class ColumnMemory:
     cdef void expect(self, kn_columns *columns, ColumnPlan plan, int64_t count_max) noexcept:
         # Reserve the size of the last batch and an eighth more, scaled to the possible number of
         # rows.
-        cdef int64_t rows = min(count_max, self.rows + self.rows // 8)
+        cdef int64_t rows
         cdef double size
-        for number in range(columns.column_count if self.rows else 0):
-            size = <double>self.sizes[<int>plan.specs[number].field] / self.rows * rows
-            kn_columns_expect(columns, number, rows, <int64_t>(size * 1.125))
+        with cython.critical_section(self):
+            rows = min(count_max, self.rows + self.rows // 8)
+            for number in range(columns.column_count if self.rows else 0):
+                size = <double>self.sizes[<int>plan.specs[number].field] / self.rows * rows
+                kn_columns_expect(columns, number, rows, <int64_t>(size * 1.125))
 
     cdef void remember(self, kn_columns *columns, ColumnPlan plan) noexcept:
         if kn_columns_record_count(columns) == 0:
             kn_pool_trim(self.pool, KEEP_IDLE_BYTES)  # no records arrived: free the memory
             return
-        self.rows = columns.row_count
-        for number in range(columns.column_count):
-            self.sizes[<int>plan.specs[number].field] = columns.columns[number].bytes_used
+        with cython.critical_section(self):
+            self.rows = columns.row_count
+            for number in range(columns.column_count):
+                self.sizes[<int>plan.specs[number].field] = columns.columns[number].bytes_used
 
 
 cdef object BY_TAKE_COLUMNS = object()
@@ -270,12 +276,15 @@ cdef class ColumnTaker(PositionTaker):
     cdef kn_fill fill
     cdef bint defers  # unknown schemas are left to the caller
     cdef object missing  # the MissingSchema of the next record, or None
+    cdef Cursor cursor  # of the segment at which the last run ended, or None
 
     def __dealloc__(self):
         kn_columns_unref(self.fill.columns)
 
     cdef int take(self, ConsumerCore core) except -1:
         cdef kn_fill_end end
+        cdef unsigned long before
+        cdef Message message
         while True:
             if core.engine.notices:
                 if self.in_hand:
@@ -285,7 +294,14 @@ cdef class ColumnTaker(PositionTaker):
                 if self.enough:
                     return 0
                 continue
-            end = self._run(core)
+            if not core._acquire(&before):
+                return 0  # another thread takes messages, or runs callbacks
+            try:
+                end = self._run(core)
+            finally:
+                core._release(before)
+            if core._is_over():
+                core._drain()  # close() may have drained the queue before the segments were put back
             self.in_hand = kn_columns_record_count(self.fill.columns) > 0 or len(self.ends) > 0
             if end == KN_FILL_PAUSED:
                 if core._is_over():
@@ -294,13 +310,13 @@ cdef class ColumnTaker(PositionTaker):
                 if not self.in_hand:
                     self.check_fatal(core)
                 return 0
-            elif end in (KN_FILL_UNKNOWN_SCHEMA, KN_FILL_UNFIT) and core._cursor is None:
+            elif end in (KN_FILL_UNKNOWN_SCHEMA, KN_FILL_UNFIT) and self.cursor is None:
                 return 0  # another thread has closed the consumer
             elif end == KN_FILL_UNKNOWN_SCHEMA:
                 if not self._find_decoder(core):
                     return 0
-            elif end == KN_FILL_NOTICE and core._segment != NULL and core._segment.kind == KN_SEGMENT_EOF:
-                self.ends.append(core._take_message())
+            elif end == KN_FILL_NOTICE and (message := core._take_end()) is not None:
+                self.ends.append(message)
                 self.in_hand = self.enough = True  # take the queued records, but wait for no others
             elif self.in_hand:
                 self.enough = True  # the next call handles the reason for this end
@@ -311,27 +327,23 @@ cdef class ColumnTaker(PositionTaker):
                     return 0
 
     cdef kn_fill_end _run(self, ConsumerCore core) except *:
+        # The core is acquired.
         cdef kn_fill_end end
         cdef bint reading
         cdef bint reverted
-        cdef unsigned long before
-        core.engine.users += 1
-        self.fill.queue = &core.engine.engine.fetched
+        cdef EngineHandle handle = handle_of(core.engine)
+        self.fill.queue = &handle.engine.fetched
         self.fill.segment = core._borrow_segment(&self.fill.reader, &reading)
         self.fill.is_reading = reading
-        before = core._acquire()
         with nogil:
             end = kn_fill_run(&self.fill)
         try:
             reverted = self._settle(core)
         finally:
             kn_fill_finish(&self.fill)
-            core._return_segment(self.fill.segment, &self.fill.reader, self.fill.is_reading)
+            core._return_segment(handle, self.fill.segment, &self.fill.reader, self.fill.is_reading)
             self.fill.segment = NULL
-            core._release(before)
-            if core._is_over():
-                core._drain()  # close() may have drained the queue before the segments were put back
-            core.engine.unuse()
+            self.cursor = core._cursor
         if reverted:
             return KN_FILL_PAUSED
         return end
@@ -345,23 +357,37 @@ cdef class ColumnTaker(PositionTaker):
         for number in range(self.fill.taken_count):
             taken = &self.fill.taken[number]
             cursor = core.engine.cursors[taken.segment.cursor.token - 1]
-            # No other thread runs between this check and the change of the position.
-            if cursor is None or kn_segment_is_stale(taken.segment):
+            if cursor is None or not self._settle_segment(cursor, taken):
                 kn_fill_revert(&self.fill, number)
                 return True
+        return False
+
+    cdef bint _settle_segment(self, Cursor cursor, const kn_taken_segment *taken) except -1:
+        # Move the position. False if the segment is stale.
+        cdef bint is_stale
+        cdef bint passes_end = False
+        cdef int64_t position = -1
+        kn_object_lock_take(&cursor.lock)
+        # The fetch epoch doesn't change between this check and the change of the position.
+        is_stale = kn_segment_is_stale(taken.segment)
+        if not is_stale:
             if taken.has_batch:
-                cursor.position_epoch = taken.leader_epoch
+                cursor._position_epoch = taken.leader_epoch
             if taken.first_offset >= 0:
-                cursor.position = taken.next_offset
-            if taken.is_done and taken.segment.next_offset > cursor.position:
-                cursor.position = taken.segment.next_offset
-            elif taken.first_offset < 0:
-                continue
+                cursor._position = taken.next_offset
+            passes_end = taken.is_done and taken.segment.next_offset > cursor._position
+            if passes_end:
+                cursor._position = taken.segment.next_offset
+            position = cursor._position
+        kn_object_lock_release(&cursor.lock)
+        if is_stale:
+            return False
+        if passes_end or taken.first_offset >= 0:
             key = (cursor.topic, cursor.partition)
-            self.positions[key] = cursor.position
+            self.positions[key] = position
             if taken.first_offset >= 0:
                 self.first.setdefault(key, taken.first_offset)
-        return False
+        return True
 
     cdef bint _find_decoder(self, ConsumerCore core) except -1:
         # Find the decoder that the next record needs. Return whether the fill goes on now. Asking
@@ -370,7 +396,7 @@ cdef class ColumnTaker(PositionTaker):
         cdef SchemaDecoder decoder
         cdef bint holding = self.in_hand
         key, source = decoding.missing(), decoding.type.source
-        place = (core._cursor.topic, core._cursor.partition, self.fill.unfit_offset)
+        place = (self.cursor.topic, self.cursor.partition, self.fill.unfit_offset)
         decoder = source.known(key)
         if decoder is not None:
             decoding.add(key, decoder)
@@ -381,7 +407,7 @@ cdef class ColumnTaker(PositionTaker):
             if not self.in_hand:
                 self.batch.missing = self.missing
             return False
-        core.holding += holding
+        kn_count_add(&core.holding, holding)
         try:
             decoder = source.look_up(key)
         except Exception as error:
@@ -392,9 +418,9 @@ cdef class ColumnTaker(PositionTaker):
                 raise
             raise source.lookup_error(*place, key, error) from error
         finally:
-            core.holding -= holding
+            kn_count_add(&core.holding, -holding)
         decoding.add(key, decoder)
-        return not (core._is_over() or core._woken or (core._serves and core.engine.callbacks))
+        return not (core._is_over() or kn_flag_is_set(&core._woken) or (core._serves and core.engine.callbacks))
 
     cdef int _take_problem(self, ConsumerCore core, kn_fill_end end) except -1:
         # The call has no records, so it raises the error now.
@@ -407,21 +433,24 @@ cdef class ColumnTaker(PositionTaker):
             advice = "fewer fields" if self.batch.decodings else "large_binary or a view"
             raise ValueError(f"{self._place(core)}: larger than a column can be; ask for {advice}")
         if end == KN_FILL_UNFIT:
-            raise unfit_error(core._cursor.topic, core._cursor.partition, self.fill.unfit_offset, self.batch, self.fill.unfit_column, False)
+            raise unfit_error(self.cursor.topic, self.cursor.partition, self.fill.unfit_offset, self.batch, self.fill.unfit_column, False)
         return self.take_error(core)
 
     cdef object _place(self, ConsumerCore core):
         # The place of the record at which the reader stands.
         cdef kn_record_reader reader
         cdef kn_record record
-        offset = None
-        if core._segment == NULL or not core._reading:
-            return "a record"
-        reader = core._reader
-        while offset is None and kn_record_reader_next(&reader, &record) == KN_OK:
-            if record.offset >= core._segment.fetch_offset:
-                offset = record.offset
-        return f"{core._cursor.topic} [{core._cursor.partition}] at offset {offset}"
+        cdef int64_t offset = -1
+        cdef Cursor cursor = None
+        kn_object_lock_take(&core._lock)
+        if core._segment != NULL and core._reading:
+            cursor = core._cursor
+            reader = core._reader
+            while offset < 0 and kn_record_reader_next(&reader, &record) == KN_OK:
+                if record.offset >= core._segment.fetch_offset:
+                    offset = record.offset
+        kn_object_lock_release(&core._lock)
+        return "a record" if cursor is None else f"{cursor.topic} [{cursor.partition}] at offset {offset}"
 
 
 cdef ColumnBatch empty_batch(ColumnPlan plan, ColumnMemory memory, int64_t bytes_max):
@@ -442,8 +471,7 @@ cdef ColumnBatch new_batch(ColumnPlan plan, ColumnMemory memory, int64_t count_m
         batch.malformed = empty_batch(plan.malformed, memory, bytes_max)
         kn_columns_set_malformed(batch.columns, batch.malformed.columns)
     batch.decodings = {number: new_decoding(kind, batch.columns, number) for number, kind in plan.decoded}
-    memory.held.max_bytes = pinned_max
-    kn_columns_set_kept_bytes(batch.columns, memory.held)
+    kn_columns_set_kept_bytes(batch.columns, memory.held, pinned_max)
     memory.expect(batch.columns, plan, count_max)
     return batch
 
@@ -477,7 +505,7 @@ def take_columns(ConsumerCore core not None, ColumnPlan plan not None, ColumnMem
     taker.fill.records_max = count_max
     taker.enough = count_max == 0
     taker.fill.columns = kn_columns_ref(batch.columns)
-    if iterating and core._closed:
+    if iterating and kn_flag_is_set(&core._closed):
         batch.ended = True
         return batch
     core._gather(taker, seconds(timeout), return_early)
@@ -567,8 +595,9 @@ def descriptor(ConsumerCore core not None):
 
     It is readable after a fetch, for a due callback, and after `wakeup()`.
     """
+    cdef EngineHandle handle = handle_of(core.engine)
     core._check_open()
-    return core.engine.engine.fetched.wake.read_fd
+    return handle.engine.fetched.wake.read_fd
 
 
 def is_ready(ConsumerCore core not None):
@@ -577,31 +606,28 @@ def is_ready(ConsumerCore core not None):
     If not, the descriptor becomes readable when it can. None means that another thread is taking,
     so try again later.
     """
+    cdef EngineHandle handle = handle_of(core.engine)
     core._check_open()
     if not core._may_take():
         return None
-    if kn_queue_rest(&core.engine.engine.fetched):
+    if kn_queue_rest(&handle.engine.fetched):
         return True
-    return bool(core.engine.callbacks or core.engine.notices) or core._woken
+    return bool(core.engine.callbacks or core.engine.notices) or kn_flag_is_set(&core._woken)
 
 
 def begin_waiting(ConsumerCore core not None):
     """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``).
 
-    The descriptor stays open meanwhile.
+    The descriptor stays open as long as the caller keeps the result.
     """
-    core.polls += 1
-    core._note_call()
-    core.polling += 1
-    core.engine.users += 1
+    core._begin_call()
+    return handle_of(core.engine)
 
 
 def end_waiting(ConsumerCore core not None):
     """Note that the coroutine no longer waits."""
-    core.polls += 1
-    core._progress += 1
-    core.polling -= 1
-    core.engine.unuse()
+    core._note_progress()
+    kn_count_add(&core.polling, -1)
 
 
 # --- a stream that a foreign library reads ---

@@ -19,6 +19,7 @@ cdef class DecodedType:
 
 cdef class SchemaDecoder:
     cdef kn_schema_decoder item
+    cdef bint has_key
     cdef const char **paths
     cdef list texts
     cdef Program program

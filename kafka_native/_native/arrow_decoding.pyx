@@ -1,10 +1,11 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Decoded columns of consumed records: their types, and the decoders of the schemas that occur.
 
 `kafka_native.codecs` finds the schemas, csrc/codecs/schema_decoders the decoder of each record.
 
-Thread: the application's, with the interpreter lock. The columns are filled without it. Meanwhile no
-decoder is added.
+Thread: the application's. A Decoding belongs to one call. The columns are filled without the
+interpreter lock. Meanwhile the call adds no decoder. Any thread may use a DecodedType or a
+SchemaDecoder: they never change once a call has the decoder's key.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING
@@ -101,6 +102,17 @@ cdef bytes _c_text(str text):
     return text.encode("utf-8", "replace").replace(b"\0", b" ")
 
 
+@cython.critical_section
+cdef int _set_key(SchemaDecoder decoder, bytes key) except -1:
+    # The first call sets it. Other calls may read it then.
+    if decoder.has_key:
+        return 0
+    decoder.item.key.size_bytes = <int32_t>len(key)
+    memcpy(decoder.item.key.bytes, PyBytes_AS_STRING(key), len(key))
+    decoder.has_key = True
+    return 0
+
+
 @cython.final
 cdef class Decoding:
     """The decoders of one column, for one call."""
@@ -114,8 +126,7 @@ cdef class Decoding:
 
     cdef int add(self, bytes key, SchemaDecoder decoder) except -1:
         cdef int status
-        decoder.item.key.size_bytes = <int32_t>len(key)
-        memcpy(decoder.item.key.bytes, PyBytes_AS_STRING(key), len(key))
+        _set_key(decoder, key)
         status = kn_schema_decoders_add(&self.state.decoders, &decoder.item)
         if status == KN_ERR_FULL:
             kn_schema_decoders_clear(&self.state.decoders)

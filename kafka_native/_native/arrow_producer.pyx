@@ -15,7 +15,7 @@ from libc.string cimport memset, strcmp
 from kafka_native._native.arrow_capsules cimport next_of, take_input
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
-from kafka_native._native.engine cimport Engine, Topic, seconds
+from kafka_native._native.engine cimport Engine, EngineHandle, Topic, handle_of, seconds
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
@@ -158,6 +158,7 @@ cdef class Call:
 
     cdef DeliveryCore core
     cdef Engine engine
+    cdef EngineHandle handle  # it uses topics, the queue and the counter, even while another thread runs close()
     cdef Source source
     cdef Topic topic
     cdef ArrowReport report  # None without an on_delivery callback
@@ -175,6 +176,7 @@ cdef class Call:
         cdef int role
         self.core._check_open()
         self.engine = self.core.engine
+        self.handle = handle_of(self.engine)
         self.source = Source.__new__(Source)
         rows = &self.source.rows
         if topic is not None:
@@ -213,7 +215,7 @@ cdef class Call:
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = on_delivery
         binding = self.core._callbacks.hold(self.report)
-        self.counter = kn_delivery_counter_new(&self.engine.engine.counters, binding)
+        self.counter = kn_delivery_counter_new(&self.handle.engine.counters, binding)
         if self.counter == NULL:
             self.core._callbacks.take(binding)
             raise MemoryError
@@ -235,7 +237,7 @@ cdef class Call:
         cdef kn_engine *engine
         cdef int status
         while rows.at < rows.length:
-            engine = self.engine.engine
+            engine = self.handle.engine
             if self.core._closed or engine == NULL:
                 raise self.core.engine.closed_error("Producer has been closed")
             if self.check_stop is None:
@@ -333,16 +335,8 @@ def produce_rows(DeliveryCore core not None, topic, data, dict columns not None,
     raises an exception to end the call. ``added_headers`` has name and value of a header for each row
     whose "value" or "key" isn't null.
     """
-    cdef Engine engine = core.engine
     cdef Call call = Call.__new__(Call)
     call.core = core
     call.check_stop = check_stop
     call.added_headers = added_headers or {}
-    if engine is not None:
-        # uses its topics, queue and counter, even while another thread runs close()
-        engine.users += 1
-    try:
-        return call.produce(topic, data, columns, timestamp, partition, on_delivery, timeout, block_s, needs_partition)
-    finally:
-        if engine is not None:
-            engine.unuse()
+    return call.produce(topic, data, columns, timestamp, partition, on_delivery, timeout, block_s, needs_partition)

@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False, boundscheck=False, wraparound=False
+# cython: freethreading_compatible=True, boundscheck=False, wraparound=False
 """Programs that read Avro records into Python objects, one record at a time.
 
 `kafka_native.codecs` compiles a pair of schemas to nodes. A node reads one value; the nodes of

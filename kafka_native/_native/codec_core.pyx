@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Programs that decode records into Arrow columns, and the decoded columns.
 
 `kafka_native.codecs` compiles schemas to programs, csrc/codecs runs them.

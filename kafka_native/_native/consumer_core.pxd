@@ -1,7 +1,8 @@
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from kafka_native._native.engine cimport Cursor, Engine
+from kafka_native._native.engine cimport Cursor, Engine, EngineHandle
+from kafka_native._native.free_threading cimport kn_object_lock
 from kafka_native._native.kn_engine cimport kn_queue, kn_route, kn_segment
 from kafka_native._native.kn_records cimport kn_record_reader
 from kafka_native._native.message cimport Batch, Message
@@ -25,6 +26,13 @@ cdef class PositionTaker(Taker):
 
     cdef int check_fatal(self, ConsumerCore core) except -1
     cdef int take_error(self, ConsumerCore core) except -1
+
+
+cdef class Notice:
+    cdef Cursor cursor
+    cdef bint at_end
+    cdef int status, error_code
+    cdef int64_t offset, next_offset
 
 
 cdef class ConsumerCore:
@@ -51,40 +59,49 @@ cdef class ConsumerCore:
     cdef bint _woken  # wakeup() was called, and no call has returned for it yet
     cdef unsigned long _callback_thread  # the thread that runs callbacks, or NO_THREAD
     cdef int _callback_waiters  # number of threads that wait for the end of its callbacks
+    cdef kn_object_lock _lock  # of the current segment and others, see consumer_core.pyx
     # The current segment, and the position in it.
     cdef kn_segment *_segment
+    cdef EngineHandle _held  # the engine of `_segment`
     cdef Cursor _cursor
     cdef Batch _batch
     cdef kn_record_reader _reader
     cdef bint _reading
     cdef int64_t _segments  # number of segments that were begun
-    cdef int64_t _segments_end  # limit of `_segments`; negative: none
 
-    cdef void _set_segment(self, kn_segment *segment) noexcept
-    cdef kn_segment *_release_segment(self) noexcept
+    cdef EngineHandle _handle(self)
     cdef void _drop_segment(self) noexcept
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept
-    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
+    cdef int _return_segment(self, EngineHandle handle, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1
     cdef int _check_opens(self) except -1
-    cdef kn_queue *_source(self) noexcept
-    cdef bint _next_segment(self) except -1
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept
+    cdef bint _next_segment(self, int64_t segments_end) except -1
     cdef Message _take_message(self)
+    cdef Message _take_upto(self, int64_t segments_end)
+    cdef object _take_next(self, int64_t segments_end)
+    cdef Message _take_end(self)
+    cdef int _take_rest(self, list into, Py_ssize_t count_max) except -1
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1
-    cdef unsigned long _acquire(self)
-    cdef void _release(self, unsigned long before)
+    cdef bint _acquire(self, unsigned long *before) noexcept
+    cdef int _release(self, unsigned long before) except -1
+    cdef bint _await_callbacks(self) noexcept
+    cdef void _count_waiter(self, int more) noexcept
+    cdef void _begin_call(self) noexcept
+    cdef void _note_progress(self) noexcept
     cdef bint _is_over(self)
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1
     # Methods that only this module calls.
     cdef Message _error_message(self, object topic, object partition, int64_t offset, object error)
     cdef void _note_call(self) noexcept
-    cdef Message _notice(self)
+    cdef Notice _notice(self)
+    cdef Message _notice_message(self, Notice notice)
     cdef Batch _batch_at(self, int32_t number)
     cdef bint _next_batch(self) except -1
-    cdef Message _malformed(self, int status)
+    cdef Notice _malformed(self, int status)
     cdef _check_open(self)
     cdef _serve_callbacks(self)
     cdef _call_back(self, bint closing)
-    cdef bint _may_take(self)
+    cdef bint _may_take(self) noexcept
     cdef bint _wait(self, int64_t deadline) except -1
     cdef Message _wait_for_message(self, double timeout, bint iterating)
     cdef Message _next_message(self, double timeout, bint iterating)
@@ -94,12 +111,19 @@ cdef class ConsumerCore:
     @cython.final
     cdef Message _next_in_batch(self)
 
+    @cython.final
+    cdef Message _read_in_batch(self)
+
 
 cdef class PartitionCore(ConsumerCore):
     cdef ConsumerCore _main  # the consumer
     cdef kn_route *_route  # NULL once it is closed
+    cdef EngineHandle _route_handle  # the engine of `_route`
+    cdef char _guard  # of both
     cdef bint _lost  # the partition isn't assigned any more
     cdef object _lost_error  # () -> the exception of calls after that
     cdef int64_t _held_from  # the first offset that the last call has returned; -1: none
 
+    cdef kn_route *_route_now(self) noexcept
     cdef void _hold(self, Message message)
+    cdef void _hold_from(self, int64_t offset) noexcept

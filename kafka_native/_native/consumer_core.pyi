@@ -11,6 +11,9 @@ class PositionTaker(Taker): ...
 @final
 class MessageTaker(Taker): ...
 
+@final
+class Notice: ...
+
 class ConsumerCore:
     _message_type: type[Message[Any, Any]]
     def _open(

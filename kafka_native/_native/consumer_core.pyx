@@ -1,13 +1,16 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """ConsumerCore: poll(), consume() and iteration over fetched segments.
 
 The public `kafka_native.Consumer` derives from it.
 
-Thread: one application thread at a time, under the interpreter lock. Waiting releases the lock.
-Several threads at once are safe: each message goes to one of them. Some operations can run Python
-code: a callback, the construction of a KafkaError, a wait. Meanwhile another thread, a signal
-handler or a nested call may take messages or end the consumer. So no local variable keeps a part of
-the current segment across such an operation.
+Thread: any. Usually one application thread takes messages. Several threads at once are safe: each
+message goes to one of them. Some operations can run Python code: a callback, the construction of a
+KafkaError, a wait. Meanwhile another thread, a signal handler or a nested call may take messages or
+end the consumer. So no local variable keeps a part of the current segment across such an operation.
+
+Without an interpreter lock, the core's own lock guards the current segment, `_callback_thread`,
+`_callback_waiters` and the times of calls. No Python code runs under it. So a call first takes what
+it needs, and then makes the error for it.
 
 Due callbacks run before the call takes messages, and never while it holds messages. So when a
 callback gives a partition away, the call holds no message of it.
@@ -16,7 +19,8 @@ cimport cython
 from cpython.pythread cimport PyThread_get_thread_ident
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
-from kafka_native._native.engine cimport Cursor, Engine, seconds
+from kafka_native._native.engine cimport Cursor, Engine, EngineHandle, handle_of, move_position, note_epoch, pass_end, seconds
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -105,6 +109,11 @@ cdef class MessageTaker(Taker):
         return 0
 
 
+@cython.final
+cdef class Notice:
+    """What a segment has instead of messages: the end of a partition, or an error."""
+
+
 @cython.no_gc_clear  # __dealloc__ needs the engine
 cdef class ConsumerCore:
     """The compiled half of `kafka_native.Consumer`. consumer_core.pxd has its fields."""
@@ -122,76 +131,83 @@ cdef class ConsumerCore:
         self._fatal_of = fatal_of
         self._give_back = give_back
         self._max = count_max
-        self._segments_end = -1
-        self._closed = self._woken = False  # it may have been closed before
+        kn_flag_set(&self._woken, False)
+        kn_flag_set(&self._closed, False)  # it may have been closed before
         engine.pins.message_type = self._message_type
 
     def __dealloc__(self):
-        if self._segment != NULL and self.engine.engine != NULL:
+        if self._segment != NULL and self._held.engine != NULL:
             kn_segment_free(self._segment)
-            self.engine.unuse()
 
-    cdef inline void _set_segment(self, kn_segment *segment) noexcept:
-        # Freeing a segment needs its engine.
-        self._segment = segment
-        if segment != NULL:
-            self.engine.users += 1
-
-    cdef inline kn_segment *_release_segment(self) noexcept:
-        cdef kn_segment *segment = self._segment
-        self._segment = NULL
-        if segment != NULL:
-            self.engine.users -= 1  # no wait for this count: close() checks it again itself
-        return segment
+    cdef EngineHandle _handle(self):
+        # The engine of `_source()`. Take it first: it keeps that queue alive.
+        return handle_of(self.engine)
 
     # --- the current segment ---
 
     cdef void _drop_segment(self) noexcept:
-        kn_segment_free(self._release_segment())
+        # Under the lock.
+        cdef EngineHandle _held = self._held  # freeing a segment needs its engine
+        cdef kn_segment *segment = self._segment
+        self._segment = NULL
+        self._held = None
         self._reading = False
         self._cursor = None
         self._batch = None
+        kn_segment_free(segment)
 
     cdef kn_segment *_borrow_segment(self, kn_record_reader *reader, bint *reading) noexcept:
         # Pass the current segment to a caller that continues without the interpreter lock. NULL if
         # there is none, or if it is stale.
         cdef kn_segment *segment
+        kn_object_lock_take(&self._lock)
         if self._segment != NULL and kn_segment_is_stale(self._segment):
             self._drop_segment()
         reading[0] = self._reading
         if self._reading:
             reader[0] = self._reader
-        segment = self._release_segment()
+        segment = self._segment
+        self._segment = NULL
+        self._held = None  # the caller holds the engine
         self._reading = False
         self._cursor = None
         self._batch = None
+        kn_object_lock_release(&self._lock)
         return segment
 
-    cdef int _return_segment(self, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
+    cdef int _return_segment(self, EngineHandle handle, kn_segment *segment, const kn_record_reader *reader, bint reading) except -1:
         # Take the segment, or its successor, back.
-        self._set_segment(segment)
         if segment == NULL:
             return 0
-        self._cursor = self.engine.cursors[segment.cursor.token - 1]
-        if self._cursor is None:
-            self._drop_segment()
-        elif reading:
-            self._batch = self._batch_at(segment.batch_next - 1)
-            self._reader = reader[0]
-            self._reading = True
+        kn_object_lock_take(&self._lock)
+        try:
+            self._segment = segment
+            self._held = handle
+            self._cursor = self.engine.cursors[segment.cursor.token - 1]
+            if self._cursor is None:
+                self._drop_segment()
+            elif reading:
+                self._batch = self._batch_at(segment.batch_next - 1)
+                self._reader = reader[0]
+                self._reading = True
+        finally:
+            kn_object_lock_release(&self._lock)
         return 0
 
-    cdef kn_queue *_source(self) noexcept:
-        # The queue of the segments. Never keep it: the engine may be freed and replaced.
-        return &self.engine.engine.fetched
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept:
+        # The queue of the segments, in the engine of this handle.
+        return &handle.engine.fetched
 
-    cdef bint _next_segment(self) except -1:
-        # Make the next segment that isn't stale the current one. False if none is queued.
+    cdef bint _next_segment(self, int64_t segments_end) except -1:
+        # Make the next segment that isn't stale the current one. False if none is queued. Under the
+        # lock.
         cdef uint64_t token
-        while self._segments != self._segments_end:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
+        cdef EngineHandle handle = self._handle()
+        while segments_end < 0 or self._segments < segments_end:
+            self._segment = <kn_segment *>kn_queue_pop(self._source(handle))
             if self._segment == NULL:
                 return False
+            self._held = handle
             self._segments += 1
             token = self._segment.cursor.token
             self._cursor = self.engine.cursors[token - 1]
@@ -207,18 +223,33 @@ cdef class ConsumerCore:
             message._timestamp_ms = -1
         return message
 
-    cdef Message _notice(self):
-        # Return an end of partition, or an unusable batch, as a Message with an error.
-        cdef kn_segment *segment = self._segment
-        cdef Cursor cursor = self._cursor
-        cdef bint at_end = segment.kind == KN_SEGMENT_EOF
-        cdef int status = segment.status
-        cdef int error_code = segment.error_code
-        cdef int64_t offset = segment.fetch_offset
-        cdef int64_t next_offset = segment.next_offset
-        self._drop_segment()  # before Python code runs
-        error = self._error_for(at_end, status, error_code, cursor, offset, next_offset)
-        return self._error_message(cursor.topic, cursor.partition, offset, error)
+    cdef Notice _notice(self):
+        # Take an end of partition, or an unusable batch. Under the lock.
+        cdef Notice notice = Notice.__new__(Notice)
+        notice.cursor = self._cursor
+        notice.at_end = self._segment.kind == KN_SEGMENT_EOF
+        notice.status = self._segment.status
+        notice.error_code = self._segment.error_code
+        notice.offset = self._segment.fetch_offset
+        notice.next_offset = self._segment.next_offset
+        self._drop_segment()
+        return notice
+
+    cdef Message _notice_message(self, Notice notice):
+        cdef Cursor cursor = notice.cursor
+        error = self._error_for(notice.at_end, notice.status, notice.error_code, cursor, notice.offset, notice.next_offset)
+        return self._error_message(cursor.topic, cursor.partition, notice.offset, error)
+
+    cdef Message _take_end(self):
+        # Return the end of a partition if it is the current segment, else None.
+        cdef Notice notice = None
+        kn_object_lock_take(&self._lock)
+        try:
+            if self._segment != NULL and self._segment.kind == KN_SEGMENT_EOF and not kn_segment_is_stale(self._segment):
+                notice = self._notice()
+        finally:
+            kn_object_lock_release(&self._lock)
+        return None if notice is None else self._notice_message(notice)
 
     cdef Batch _batch_at(self, int32_t number):
         # The data that all Messages of this batch share.
@@ -237,7 +268,8 @@ cdef class ConsumerCore:
         """
         self._check_open()
         self._keeps_batches = True
-        self.engine.engine.consumer.keeps_batches = 1
+        cdef EngineHandle handle = handle_of(self.engine)
+        handle.engine.consumer.keeps_batches = 1
 
     cdef int _check_opens(self) except -1:
         if self._keeps_batches:
@@ -246,7 +278,7 @@ cdef class ConsumerCore:
 
     cdef bint _next_batch(self) except -1:
         # Open the segment's next batch. At the segment's end return False, and move the position
-        # past markers and gaps.
+        # past markers and gaps. Under the lock.
         cdef kn_segment *segment = self._segment
         cdef kn_segment_batch *batch
         self._check_opens()
@@ -256,38 +288,62 @@ cdef class ConsumerCore:
             if kn_record_reader_init(&self._reader, &batch.view) != KN_OK:
                 continue
             self._batch = self._batch_at(segment.batch_next - 1)
-            self._cursor.position_epoch = batch.view.partition_leader_epoch
+            note_epoch(self._cursor, segment, batch.view.partition_leader_epoch)
             self._reading = True
             return True
-        if segment.next_offset > self._cursor.position:
-            self._cursor.position = segment.next_offset
+        pass_end(self._cursor, segment)
         return False
 
-    cdef Message _malformed(self, int status):
+    cdef Notice _malformed(self, int status):
         # A record is malformed although the checksum is correct. The rest of the batch is unusable,
-        # and the next batch follows.
-        cdef int64_t next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
-        cdef Cursor cursor = self._cursor
-        cdef int64_t offset = cursor.position
-        cursor.position = next_offset
-        error = self._error_for(False, status, 0, cursor, offset, next_offset)
-        return self._error_message(cursor.topic, cursor.partition, offset, error)
+        # and the next batch follows. Under the lock.
+        cdef Notice notice = Notice.__new__(Notice)
+        notice.cursor = self._cursor
+        notice.status = status
+        notice.offset = self._cursor._position
+        notice.next_offset = self._segment.batches[self._segment.batch_next - 1].view.last_offset + 1
+        move_position(self._cursor, self._segment, notice.next_offset)
+        return notice
 
     cdef Message _take_message(self):
         # Return the next queued message, or None.
+        return self._take_upto(-1)
+
+    cdef Message _take_upto(self, int64_t segments_end):
+        # Return the next queued message, or None. Begin no segment after `segments_end` of them.
+        cdef object taken
+        # Check this first, even if a notice is returned: the caller may then continue in the open
+        # batch.
+        kn_object_lock_take(&self._lock)
+        if self._segment != NULL and kn_segment_is_stale(self._segment):
+            self._drop_segment()
+        kn_object_lock_release(&self._lock)
+        if self._serves and self.engine.notices:
+            try:
+                notice = self.engine.notices.popleft()
+            except IndexError:
+                pass  # another thread has taken it
+            else:
+                return self._error_message(notice[0], notice[1], notice[2], notice[3])
+        kn_object_lock_take(&self._lock)
+        try:
+            taken = self._take_next(segments_end)
+        finally:
+            kn_object_lock_release(&self._lock)
+        if type(taken) is Notice:
+            return self._notice_message(<Notice>taken)
+        return <Message>taken
+
+    cdef object _take_next(self, int64_t segments_end):
+        # Return a Message, a Notice or None. Under the lock, so it runs no Python code.
         cdef kn_record record
         cdef const uint8_t *start
         cdef int status
-        # Check this first, even if a notice is returned: the caller may then continue in the open
-        # batch.
-        if self._segment != NULL and kn_segment_is_stale(self._segment):
-            self._drop_segment()
-        if self._serves and self.engine.notices:
-            notice = self.engine.notices.popleft()
-            return self._error_message(notice[0], notice[1], notice[2], notice[3])
+        if FREE_THREADED and not self._may_take():
+            return None
         while True:
             if not self._reading:
-                if self._segment == NULL and not self._next_segment():
+                if self._segment == NULL and not self._next_segment(segments_end):
                     return None
                 if self._segment.kind != KN_SEGMENT_DATA:
                     return self._notice()
@@ -301,7 +357,9 @@ cdef class ConsumerCore:
             if status == KN_OK:
                 if record.offset < self._segment.fetch_offset:
                     continue
-                self._cursor.position = record.offset + 1
+                if not move_position(self._cursor, self._segment, record.offset + 1):
+                    self._drop_segment()
+                    continue
                 if self._reader.view.magic == 2:
                     return message_of(self._batch, start, &record)
                 return legacy_message_of(self._batch, &record)
@@ -313,11 +371,25 @@ cdef class ConsumerCore:
     cdef Message _next_in_batch(self):
         # Return the next message if it is in the open batch and nothing else is due, else None.
         # Reads no clock, and allocates only the Message.
+        if not FREE_THREADED:
+            return self._read_in_batch()
+        if self.engine is None or self.engine.is_forked():
+            return None  # a thread of the parent may have had the lock
+        kn_object_lock_take(&self._lock)
+        try:
+            return self._read_in_batch()
+        finally:
+            kn_object_lock_release(&self._lock)
+
+    @cython.final
+    cdef inline Message _read_in_batch(self):
+        # Under the lock. The reader stays before an invalid record. `_take_message()` reads it again
+        # and handles the error.
         cdef kn_record record
         cdef const uint8_t *start
-        # The reader stays before an invalid record. `_take_message()` reads it again and handles
-        # the error.
-        if not self._reading or self._woken or self._callback_thread != NO_THREAD or self._closed or self.engine.engine == NULL:
+        if not self._reading or kn_flag_is_set(&self._woken) or self._callback_thread != NO_THREAD or kn_flag_is_set(&self._closed):
+            return None
+        if self._held.engine == NULL:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
@@ -326,8 +398,11 @@ cdef class ConsumerCore:
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
             return None
-        self._cursor.position = record.offset + 1
-        self.polls += 1
+        if not FREE_THREADED:
+            self._cursor._position = record.offset + 1  # a call would count a reference
+        elif not move_position(self._cursor, self._segment, record.offset + 1):
+            return None
+        kn_count_add64(&self.polls, 1)
         return message_of(self._batch, start, &record)
 
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
@@ -338,8 +413,26 @@ cdef class ConsumerCore:
             if message is None:
                 return 0
             into.append(message)
-            if self._reading and self._reader.view.magic == 2:
-                messages_of(into, count_max, self._batch, &self._reader, self._segment.fetch_offset, &self._cursor.position)
+            kn_object_lock_take(&self._lock)
+            try:
+                self._take_rest(into, count_max)
+            finally:
+                kn_object_lock_release(&self._lock)
+        return 0
+
+    cdef int _take_rest(self, list into, Py_ssize_t count_max) except -1:
+        # Append messages of the open batch, all at once. Under the lock.
+        cdef Cursor cursor = self._cursor
+        if not self._reading or self._reader.view.magic != 2:
+            return 0
+        if FREE_THREADED and not self._may_take():
+            return 0
+        kn_object_lock_take(&cursor.lock)
+        try:
+            if not (FREE_THREADED and kn_segment_is_stale(self._segment)):
+                messages_of(into, count_max, self._batch, &self._reader, self._segment.fetch_offset, &cursor._position)
+        finally:
+            kn_object_lock_release(&cursor.lock)
         return 0
 
     # --- callbacks and waiting ---
@@ -350,71 +443,100 @@ cdef class ConsumerCore:
             if client is not None:
                 client.check_open("Consumer closed")
             raise RuntimeError("Consumer is not initialised: call super().__init__(conf)")
-        if self._closed or self.engine.engine == NULL:
+        if kn_flag_is_set(&self._closed) or self.engine.is_forked():
             self._check_usable()
             raise self.engine.closed_error("Consumer closed")
 
     cdef bint _is_over(self):
-        return self._closed or self.engine.engine == NULL
+        return kn_flag_is_set(&self._closed) or self.engine.is_forked()
 
     cdef _serve_callbacks(self):
         # Run the due callbacks. The call raises a callback's exception, and the later callbacks
         # wait for the next call. A nested poll() in a callback runs none: they wait for the outer
         # call.
-        if not self._serves or self._callback_thread != NO_THREAD or not self.engine.callbacks:
+        if not self._serves or kn_thread_of(&self._callback_thread) != NO_THREAD or not self.engine.callbacks:
             return
-        self.polling -= 1
+        kn_count_add(&self.polling, -1)
         try:
             self._call_back(False)
         finally:
-            self.polls += 1
-            self._progress += 1
-            self.polling += 1
+            self._note_progress()
+            kn_count_add(&self.polling, 1)
 
     cdef _call_back(self, bint closing):
-        self._callback_thread = <unsigned long>PyThread_get_thread_ident()
+        cdef unsigned long before
+        if not self._acquire(&before):
+            return  # another thread runs them
         try:
             while self.engine.callbacks and (closing or not self._is_over()) and self._later is None:
                 callback = self.engine.callbacks.popleft()
                 callback()
-                self.polls += 1
-                self._progress += 1
+                self._note_progress()
         finally:
-            self._callback_thread = NO_THREAD
-            if self._callback_waiters:
-                self.engine.kick()
-            if self._later is not None:
-                later, self._later = self._later, None
+            later, self._later = self._later, None
+            self._release(before)
+            if later is not None:
                 later()
 
-    cdef bint _may_take(self):
+    cdef void _note_progress(self) noexcept:
+        # The application has finished something other than a call.
+        kn_count_add64(&self.polls, 1)
+        kn_count_add64(&self._progress, 1)
+
+    cdef bint _may_take(self) noexcept:
         # False while another thread runs callbacks, because they may give partitions away.
-        return self._callback_thread == NO_THREAD or self._callback_thread == <unsigned long>PyThread_get_thread_ident()
+        cdef unsigned long thread = kn_thread_of(&self._callback_thread)
+        return thread == NO_THREAD or thread == <unsigned long>PyThread_get_thread_ident()
 
-    cdef unsigned long _acquire(self):
-        # Make other threads wait while this thread takes messages without the interpreter lock, as
-        # they wait during callbacks.
-        cdef unsigned long before = self._callback_thread
-        self._callback_thread = <unsigned long>PyThread_get_thread_ident()
-        return before
+    cdef bint _acquire(self, unsigned long *before) noexcept:
+        # Make other threads wait while this thread runs callbacks, or takes messages without the
+        # interpreter lock. Returns False if another thread has done that.
+        cdef bint is_free
+        kn_object_lock_take(&self._lock)
+        is_free = self._may_take()
+        if is_free:
+            before[0] = self._callback_thread
+            kn_thread_set(&self._callback_thread, <unsigned long>PyThread_get_thread_ident())
+        kn_object_lock_release(&self._lock)
+        return is_free
 
-    cdef void _release(self, unsigned long before):
-        self._callback_thread = before
-        if before == NO_THREAD and self._callback_waiters:
+    cdef int _release(self, unsigned long before) except -1:
+        cdef bint is_awaited
+        kn_object_lock_take(&self._lock)
+        kn_thread_set(&self._callback_thread, before)
+        is_awaited = before == NO_THREAD and self._callback_waiters > 0
+        kn_object_lock_release(&self._lock)
+        if is_awaited:
             self.engine.kick()
+        return 0
+
+    cdef bint _await_callbacks(self) noexcept:
+        # If another thread keeps this one waiting, note that: its `_release()` kicks the engine.
+        cdef bint waits
+        kn_object_lock_take(&self._lock)
+        waits = not self._may_take()
+        if waits:
+            self._callback_waiters += 1
+        kn_object_lock_release(&self._lock)
+        return waits
+
+    cdef void _count_waiter(self, int more) noexcept:
+        kn_object_lock_take(&self._lock)
+        self._callback_waiters += more
+        kn_object_lock_release(&self._lock)
 
     cdef bint _wait(self, int64_t deadline) except -1:
         # Sleep until there may be something. False after the deadline. A signal handler that raises
         # ends the wait.
-        if self._may_take():
-            return self.engine.wait(self._source(), deadline)
+        cdef EngineHandle handle = self._handle()
+        if not self._await_callbacks():
+            return self.engine.wait(self._source(handle), deadline)
         # Wait for the end of another thread's callbacks, which kicks this queue. A wait on the
         # fetch queue would end at once with each fetch.
-        self._callback_waiters += 1
         try:
-            return self.engine.wait(&self.engine.engine.deliveries, deadline)
+            return self.engine.wait(&handle.engine.deliveries, deadline)
         finally:
-            self._callback_waiters -= 1
+            self._count_waiter(-1)
 
     cdef Message _wait_for_message(self, double timeout, bint iterating):
         cdef Message message
@@ -424,8 +546,7 @@ cdef class ConsumerCore:
             self._serve_callbacks()
             if self._is_over():
                 return None
-            if self._woken:
-                self._woken = False
+            if kn_flag_take(&self._woken):
                 return None
             if self._may_take():
                 message = self._take_message()
@@ -446,31 +567,35 @@ cdef class ConsumerCore:
     cdef void _note_call(self) noexcept:
         # Take the time of a call, for statistics. `_next_in_batch()` takes none.
         cdef int64_t now_us = kn_clock_us()
-        cdef int64_t calls = self.polls - self._progress - self._between_calls
+        cdef int64_t calls
+        kn_object_lock_take(&self._lock)
+        calls = kn_count_of64(&self.polls) - kn_count_of64(&self._progress) - self._between_calls
         if self._called_us == 0:
-            self._progress += calls  # the first one: no time before it
+            kn_count_add64(&self._progress, calls)  # the first one: no time before it
         elif calls > 0:
             self._between_us += now_us - self._called_us
             self._between_calls += calls
             self._between_max_us = max(self._between_max_us, (now_us - self._called_us) // calls)
         self._called_us = now_us
+        kn_object_lock_release(&self._lock)
 
     cdef Message _next_message(self, double timeout, bint iterating):
         # The slow way to a message: callbacks, opening batches, waiting.
         self._check_open()
-        self.polls += 1
-        self._note_call()
-        self.polling += 1
+        self._begin_call()
         try:
             return self._wait_for_message(timeout, iterating)
         finally:
-            self.polling -= 1
+            kn_count_add(&self.polling, -1)
+
+    cdef void _begin_call(self) noexcept:
+        kn_count_add64(&self.polls, 1)
+        self._note_call()
+        kn_count_add(&self.polling, 1)
 
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1:
         self._check_open()
-        self.polls += 1
-        self._note_call()
-        self.polling += 1
+        self._begin_call()
         try:
             self._gather_into(taker, timeout, return_early)
         except BaseException:
@@ -480,7 +605,7 @@ cdef class ConsumerCore:
                 taker.give_back(self)
             raise
         finally:
-            self.polling -= 1
+            kn_count_add(&self.polling, -1)
         return 0
 
     cdef int _gather_into(self, Taker taker, double timeout, bint return_early) except -1:
@@ -494,8 +619,7 @@ cdef class ConsumerCore:
             if self._is_over():
                 taker.ended = True
                 return 0
-            if self._woken:
-                self._woken = False
+            if kn_flag_take(&self._woken):
                 taker.ended = True
                 return 0
             if self._may_take():
@@ -506,11 +630,11 @@ cdef class ConsumerCore:
                 deadline = kn_deadline_us(timeout)
                 first = False
             if taker.in_hand:
-                self.holding += 1
+                kn_count_add(&self.holding, 1)
                 try:
                     in_time = self._wait(deadline)
                 finally:
-                    self.holding -= 1
+                    kn_count_add(&self.holding, -1)
             else:
                 in_time = self._wait(deadline)
             if not in_time:
@@ -544,29 +668,27 @@ cdef class ConsumerCore:
         """The body of Consumer.consume_callback(). The caller has checked the arguments."""
         cdef Py_ssize_t count = 0
         cdef int64_t end
+        cdef EngineHandle handle
         cdef Message message = self._next_message(seconds(timeout), False)
         if message is None:
             return 0
         # Take only the messages that are queued now. Otherwise the call might never return on a busy
         # topic.
-        end = self._segments + kn_queue_count(self._source())
+        handle = self._handle()
+        kn_object_lock_take(&self._lock)
+        end = self._segments + kn_queue_count(self._source(handle))
+        kn_object_lock_release(&self._lock)
         while message is not None:
             count += 1
-            self.polls += 1  # the previous message is processed
-            self._progress += 1
+            self._note_progress()  # the previous message is processed
             callback(message)
-            if self._woken:
-                self._woken = False
+            if kn_flag_take(&self._woken):
                 break
             if count == count_max or self._is_over() or not self._may_take() or (self._serves and self.engine.callbacks):
                 break
             message = self._next_in_batch()
             if message is None:
-                self._segments_end = end
-                try:
-                    message = self._take_message()
-                finally:
-                    self._segments_end = -1
+                message = self._take_upto(end)
         return count
 
     def __iter__(self):
@@ -576,7 +698,7 @@ cdef class ConsumerCore:
         cdef Message message = self._next_in_batch()
         if message is not None:
             return message
-        while not self._closed:
+        while not kn_flag_is_set(&self._closed):
             message = self._next_message(-1.0, True)
             if message is None:
                 break
@@ -588,13 +710,13 @@ cdef class ConsumerCore:
         raise StopIteration
 
     def wakeup(self):
-        self._woken = True
+        kn_flag_set(&self._woken, True)
         if self.engine is not None:
             self.engine.kick()
 
     def _poll_counts(self):
         """Return the number of polls, of threads that poll now, and of those that hold messages."""
-        return self.polls, self.polling, self.holding
+        return kn_count_of64(&self.polls), kn_count_of(&self.polling), kn_count_of(&self.holding)
 
     def _poll_times(self, bint end):
         """Return the time of the last call that left its open batch, and the times between calls.
@@ -602,16 +724,19 @@ cdef class ConsumerCore:
         The times are their sum, the number of calls and the longest one since the last
         ``_poll_times(True)``, in microseconds of the monotonic clock.
         """
-        longest_us = self._between_max_us
+        cdef int64_t called_us, between_us, calls, longest_us
+        kn_object_lock_take(&self._lock)
+        called_us, between_us, calls, longest_us = self._called_us, self._between_us, self._between_calls, self._between_max_us
         if end:
             self._between_max_us = 0
-        return self._called_us, self._between_us, self._between_calls, longest_us
+        kn_object_lock_release(&self._lock)
+        return called_us, between_us, calls, longest_us
 
     # --- close ---
 
     def _in_callback(self):
         """Return whether this thread runs one of the callbacks of poll()."""
-        return self._callback_thread != NO_THREAD and self._may_take()
+        return kn_thread_of(&self._callback_thread) == <unsigned long>PyThread_get_thread_ident()
 
     def _after_callback(self, later not None):
         """Call ``later`` after the current callback has returned, before messages are taken."""
@@ -625,40 +750,46 @@ cdef class ConsumerCore:
         """
         cdef int64_t deadline = kn_deadline_us(timeout)
         cdef bint in_time = True
-        while self.engine.engine != NULL:
-            if self._callback_thread == NO_THREAD and self.engine.callbacks:
-                self._call_back(True)
-            if done():
-                if self._callback_thread == NO_THREAD:
-                    self._call_back(True)  # run the callbacks that became due with it
-                return True
-            if not in_time or self.engine.closed:
-                # another thread closed the client, so no thread will make it true
-                return False
-            self._callback_waiters += 1
-            try:
-                in_time = self.engine.wait(&self.engine.engine.deliveries, deadline)
-            finally:
-                self._callback_waiters -= 1
+        cdef EngineHandle handle = handle_of(self.engine)
+        self._count_waiter(1)  # from here on the end of another thread's callbacks ends a wait
+        try:
+            while handle.engine != NULL:
+                if kn_thread_of(&self._callback_thread) == NO_THREAD and self.engine.callbacks:
+                    self._call_back(True)
+                if done():
+                    if kn_thread_of(&self._callback_thread) == NO_THREAD:
+                        self._call_back(True)  # run the callbacks that became due with it
+                    return True
+                if not in_time or kn_flag_is_set(&self.engine.is_closed):
+                    # another thread closed the client, so no thread will make it true
+                    return False
+                in_time = self.engine.wait(&handle.engine.deliveries, deadline)
+        finally:
+            self._count_waiter(-1)
         return False
 
     def _mark_closed(self):
         """End all waits. The public class's close() calls it first."""
-        self._closed = True
+        kn_flag_set(&self._closed, True)
         if self.engine is not None:
             self.engine.kick()
 
     def _drain(self):
         """Free the fetched segments that were not delivered, after the engine has stopped."""
-        if self.engine is None or self.engine.engine == NULL:
+        cdef EngineHandle handle
+        cdef kn_segment *segment
+        if self.engine is None or self.engine.is_forked():
             return
+        handle = self._handle()
+        kn_object_lock_take(&self._lock)
         if self._segment != NULL:
             self._drop_segment()
         while True:
-            self._set_segment(<kn_segment *>kn_queue_pop(self._source()))
-            if self._segment == NULL:
+            segment = <kn_segment *>kn_queue_pop(self._source(handle))
+            if segment == NULL:
                 break
-            self._drop_segment()
+            kn_segment_free(segment)
+        kn_object_lock_release(&self._lock)
 
 
 cdef class PartitionCore(ConsumerCore):
@@ -670,11 +801,12 @@ cdef class PartitionCore(ConsumerCore):
     def _open_route(self, ConsumerCore main not None, lost_error not None):
         """Take a route of the engine. `_attach()` sends a cursor's segments there."""
         main._check_open()
-        self._route = kn_engine_route_open(main.engine.engine)
+        cdef EngineHandle handle = handle_of(main.engine)
+        self._route = kn_engine_route_open(handle.engine)
         if self._route == NULL:
             raise MemoryError("no memory or file descriptors for the queue of a partition")
         self.engine = main.engine
-        self.engine.users += 1  # until _end()
+        self._route_handle = handle
         self._lost_error = lost_error
         self._main = main
         self._error_for = main._error_for
@@ -684,59 +816,85 @@ cdef class PartitionCore(ConsumerCore):
         self._give_back = main._give_back
         self._max = main._max
         self._keeps_batches = main._keeps_batches
-        self._segments_end = -1
         self._held_from = -1
 
     cdef _check_open(self):
         if self._main is None:
             raise RuntimeError("Consumer.partition_queue() makes the queues of partitions")
         self._main._check_open()
-        if self._lost:
+        if kn_flag_is_set(&self._lost):
             raise self._lost_error()
-        if self._closed:
+        if kn_flag_is_set(&self._closed):
             raise RuntimeError("the partition's queue is closed")
 
-    cdef kn_queue *_source(self) noexcept:
+    cdef kn_queue *_source(self, EngineHandle handle) noexcept:
         cdef kn_engine *closed
-        if self._route != NULL:
-            return &self._route.queue
+        cdef kn_route *route = self._route_now()
+        if route != NULL:
+            return &route.queue
         closed = kn_engine_closed()  # its queue is empty; NULL without memory for it
-        return &self.engine.engine.fetched if closed == NULL else &closed.fetched
+        return &handle.engine.fetched if closed == NULL else &closed.fetched
+
+    cdef EngineHandle _handle(self):
+        cdef EngineHandle handle
+        kn_guard_lock(&self._guard)
+        handle = self._route_handle
+        kn_guard_unlock(&self._guard)
+        return handle_of(self.engine) if handle is None else handle
+
+    cdef kn_route *_route_now(self) noexcept:
+        # NULL after _end(). The caller has taken `_handle()` before.
+        cdef kn_route *route
+        kn_guard_lock(&self._guard)
+        route = self._route
+        kn_guard_unlock(&self._guard)
+        return route
 
     cdef bint _is_over(self):
-        return self._closed or self._lost or self.engine.engine == NULL
+        return kn_flag_is_set(&self._closed) or kn_flag_is_set(&self._lost) or self.engine.is_forked()
 
     def _attach(self, Cursor cursor not None):
         """Send the cursor's later segments to this queue. The caller begins a new fetch epoch."""
-        if self._route != NULL:
-            kn_cursor_set_route(cursor.cursor, &self._route.queue)
+        cdef EngineHandle handle = self._handle()
+        cdef kn_route *route = self._route_now()
+        if route != NULL and handle.engine != NULL:
+            kn_cursor_set_route(cursor.cursor, &route.queue)
 
     def _lose(self):
         """End all waits: the partition isn't assigned any more. Control thread."""
-        self._lost = True
+        kn_flag_set(&self._lost, True)
         self._kick()
 
     def _kick(self):
-        if self._route != NULL:
-            kn_queue_kick(&self._route.queue)
+        cdef EngineHandle handle = self._handle()
+        cdef kn_route *route = self._route_now()
+        if route != NULL and handle.engine != NULL:
+            kn_queue_kick(&route.queue)
 
     def _end(self):
         """End all waits and free the segments. Then no cursor may be attached any more."""
-        cdef kn_route *route = self._route
-        self._closed = True
+        cdef EngineHandle handle = self._handle()
+        cdef kn_route *route
+        kn_flag_set(&self._closed, True)
+        kn_object_lock_take(&self._lock)
         if self._segment != NULL:
             self._drop_segment()
+        # Under the lock: another thread takes no segment from a route that serves the next queue.
+        kn_guard_lock(&self._guard)
+        route = self._route
+        self._route = NULL
+        self._route_handle = None
+        kn_guard_unlock(&self._guard)
+        kn_object_lock_release(&self._lock)
         if route == NULL:
             return
-        self._route = NULL
-        if self.engine.engine != NULL:  # not in a forked child
+        if handle.engine != NULL:  # not in a forked child
             kn_queue_kick(&route.queue)
             kn_engine_route_close(route)
-        self.engine.unuse()
 
     def _mark_closed(self):
         """End all waits."""
-        self._closed = True
+        kn_flag_set(&self._closed, True)
         self._kick()
 
     def _processed(self, int64_t position):
@@ -744,16 +902,25 @@ cdef class PartitionCore(ConsumerCore):
 
         A message is processed when the next call begins. ``position``: the cursor's.
         """
-        return position if self._held_from < 0 else min(position, self._held_from)
+        cdef int64_t held_from
+        kn_object_lock_take(&self._lock)
+        held_from = self._held_from
+        kn_object_lock_release(&self._lock)
+        return position if held_from < 0 else min(position, held_from)
 
     cdef void _hold(self, Message message):
         # The application has this message, and maybe later ones, in its hands.
-        self._held_from = -1 if message is None or error_of_message(message) is not None else message.offset()
+        self._hold_from(-1 if message is None or error_of_message(message) is not None else message.offset())
+
+    cdef void _hold_from(self, int64_t offset) noexcept:
+        kn_object_lock_take(&self._lock)
+        self._held_from = offset
+        kn_object_lock_release(&self._lock)
 
     def poll(self, timeout=None):
         cdef double timeout_s = -1.0 if timeout is None else seconds(timeout)
         cdef Message message
-        self._held_from = -1
+        self._hold_from(-1)
         message = self._next_in_batch()
         if message is None:
             message = self._next_message(timeout_s, False)
@@ -761,13 +928,13 @@ cdef class PartitionCore(ConsumerCore):
         return message
 
     def consume(self, num_messages=1, timeout=-1):
-        self._held_from = -1
+        self._hold_from(-1)
         messages = ConsumerCore.consume(self, num_messages, timeout)
         self._hold(messages[0] if messages else None)
         return messages
 
     def __next__(self):
-        self._held_from = -1
+        self._hold_from(-1)
         message = ConsumerCore.__next__(self)
         self._hold(message)
         return message

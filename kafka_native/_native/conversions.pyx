@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """The conversion of a deserializer's last message. The next message usually has the same one.
 
 Thread: any. A conversion never changes.

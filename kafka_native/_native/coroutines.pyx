@@ -1,7 +1,8 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """The cores' interface for coroutines: messages without waiting, awaitable reports, descriptors.
 
-Thread: the event loop's, under the interpreter lock. No function here blocks.
+Thread: the event loop's. No function here blocks. A Delivery is like an `asyncio.Future`: only the
+loop's thread may use it. As with a Future, a call of another thread damages nothing.
 """
 cimport cython
 from asyncio import CancelledError, InvalidStateError, get_running_loop
@@ -17,7 +18,8 @@ from libc.stdint cimport int64_t
 
 from kafka_native._native.consumer_core cimport ConsumerCore
 from kafka_native._native.delivery_core cimport DeliveryCore
-from kafka_native._native.engine cimport Engine
+from kafka_native._native.engine cimport Engine, EngineHandle, handle_of
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 
@@ -50,7 +52,6 @@ cdef class Turns:
 
 
 @cython.final
-@cython.no_gc_clear  # __dealloc__ needs the engine
 cdef class WakeupFd:
     """A queue of the engine as an event loop watches it.
 
@@ -60,40 +61,42 @@ cdef class WakeupFd:
     """
 
     cdef Engine engine
+    cdef EngineHandle handle  # None once it is closed
+    cdef char guard  # of `handle`
     cdef kn_queue *queue
-    cdef bint open
+    cdef int fd
 
     def __cinit__(self, Engine engine not None, bint deliveries):
         # With `deliveries` the queue of delivery reports, else the queue of fetched segments.
-        if engine.engine == NULL:
+        cdef EngineHandle handle = handle_of(engine)
+        if handle.engine == NULL:
             raise engine.closed_error("the client is closed")
         self.engine = engine
-        self.queue = &engine.engine.deliveries if deliveries else &engine.engine.fetched
-        engine.users += 1
-        self.open = True
-
-    def __dealloc__(self):
-        if self.open:
-            self._close()
-
-    cdef int _close(self) except -1:
-        self.open = False
-        return self.engine.unuse()
+        self.queue = &handle.engine.deliveries if deliveries else &handle.engine.fetched
+        self.fd = self.queue.wake.read_fd
+        self.handle = handle
 
     def close(self):
         """Release the descriptor, because no loop watches it any more. A second call does nothing.
         """
-        if self.open:
-            self._close()
+        cdef EngineHandle _handle  # its last reference frees the engine after the guard is unlocked
+        kn_guard_lock(&self.guard)
+        _handle = self.handle
+        self.handle = None
+        kn_guard_unlock(&self.guard)
 
     def fileno(self):
         """Return the descriptor to watch."""
-        return self.queue.wake.read_fd
+        return self.fd
 
     def clear(self):
         """Make the descriptor unreadable until the next event. Call it before you check the queue.
         """
-        if self.open and self.engine.engine != NULL:
+        cdef EngineHandle handle
+        kn_guard_lock(&self.guard)
+        handle = self.handle
+        kn_guard_unlock(&self.guard)
+        if handle is not None and handle.engine != NULL:
             kn_wake_clear(&self.queue.wake)
 
     @property
@@ -102,7 +105,7 @@ cdef class WakeupFd:
 
         It shares the loop's selector with its parent, so it must not change the selector.
         """
-        return self.engine.engine == NULL
+        return self.engine.is_forked()
 
 
 @cython.final
@@ -120,9 +123,9 @@ cdef class MessageSource:
 
     def quick(self):
         """Return the next message, or None if there is none or something else is due first."""
-        if self.held or self.core._closed or self.core.engine.engine == NULL or self.core.engine.callbacks or self.turns.over():
+        if self.held or self.core._is_over() or self.core.engine.callbacks or self.turns.over():
             return None
-        self.core.polls += 1
+        kn_count_add64(&self.core.polls, 1)
         return self.core._take_message()
 
     def one(self):
@@ -161,38 +164,40 @@ cdef class MessageSource:
 
     def begin(self):
         """Note that a coroutine waits for messages from now on (``max.poll.interval.ms``)."""
-        self.core.polls += 1
-        self.core._note_call()
-        self.core.polling += 1
-        if self.core.engine.engine != NULL:
-            kn_queue_idle_begin(&self.core.engine.engine.fetched)
+        self.core._begin_call()
+        cdef EngineHandle handle = handle_of(self.core.engine)
+        if handle.engine != NULL:
+            kn_queue_idle_begin(&handle.engine.fetched)
 
     def end(self):
         """Note that the coroutine no longer waits."""
-        self.core.polling -= 1
-        if self.core.engine.engine != NULL:
-            kn_queue_idle_end(&self.core.engine.engine.fetched)
+        kn_count_add(&self.core.polling, -1)
+        cdef EngineHandle handle = handle_of(self.core.engine)
+        if handle.engine != NULL:
+            kn_queue_idle_end(&handle.engine.fetched)
 
     def touch(self):
         """Note that a callback has returned, so the application is alive."""
-        self.core.polls += 1
-        self.core._progress += 1
+        self.core._note_progress()
 
     def hold(self, int more):
         """Count one more (1) or one less (-1) waiter that holds messages."""
-        self.core.holding += more
+        kn_count_add(&self.core.holding, more)
 
 
 def flush_begin(DeliveryCore core not None):
     """Send batches without linger until `flush_end()`."""
+    cdef EngineHandle handle
     core._check_open()
-    kn_engine_flush_begin(core.engine.engine)
+    handle = handle_of(core.engine)
+    kn_engine_flush_begin(handle.engine)
 
 
 def flush_end(DeliveryCore core not None):
     """End `flush_begin()`."""
-    if core.engine.engine != NULL:
-        kn_engine_flush_end(core.engine.engine)
+    cdef EngineHandle handle = handle_of(core.engine)
+    if handle.engine != NULL:
+        kn_engine_flush_end(handle.engine)
 
 
 cdef extern from *:
@@ -239,10 +244,13 @@ cdef class Delivery:
 
     cdef object loop
     cdef object exception_of  # (KafkaError) -> the exception
-    # the Message, or for a failure a Future, which logs an unretrieved exception
+    # the Message, or for a failure a Future, which logs an unretrieved exception; it never changes
+    # after `state`
     cdef object outcome
     cdef list callbacks  # (function, context) pairs, or None
-    cdef int state
+    cdef kn_object_lock lock  # of `callbacks`, and of the change of `state`
+    cdef bint has_ended  # a flag: a thread is about to set `state`, or has set it
+    cdef int state  # read it with state_now()
     cdef readonly object _asyncio_future_blocking  # False: asyncio recognizes futures by this field
 
     def __init__(self, loop not None, exception_of not None):
@@ -257,7 +265,7 @@ cdef class Delivery:
 
     def __call__(self, error, message):
         """Take the engine's report."""
-        if self.state != PENDING:
+        if kn_flag_exchange(&self.has_ended, True):
             return  # cancelled
         if error is None:
             self.outcome = message
@@ -267,17 +275,24 @@ cdef class Delivery:
             self.outcome.set_exception(self.exception_of(error))
             self._end(FAILED)
 
+    @cython.final
+    cdef inline int state_now(self) noexcept:
+        return kn_state_of(&self.state)
+
     cdef _end(self, int state):
-        cdef list callbacks = self.callbacks
-        self.state = state
+        cdef list callbacks
+        kn_object_lock_take(&self.lock)
+        callbacks = self.callbacks
+        kn_state_set(&self.state, state)
         self.callbacks = None
+        kn_object_lock_release(&self.lock)
         if callbacks is not None and not self.loop.is_closed():
             for function, context in callbacks:
                 self.loop.call_soon(function, self, context=context)
 
     def __await__(self):
         cdef DeliveryOutcome outcome
-        if self.state == PENDING:
+        if self.state_now() == PENDING:
             return self._wait().__await__()
         outcome = DeliveryOutcome.__new__(DeliveryOutcome)
         outcome.delivery = self
@@ -301,22 +316,23 @@ cdef class Delivery:
 
         Raises KafkaException, or CancelledError and InvalidStateError like a Future.
         """
-        if self.state == DELIVERED:
+        if self.state_now() == DELIVERED:
             return self.outcome
         self._check_done()
         return self.outcome.result()
 
     def exception(self):
         """Return the KafkaException, or None if the message was delivered."""
-        if self.state == DELIVERED:
+        if self.state_now() == DELIVERED:
             return None
         self._check_done()
         return self.outcome.exception()
 
     cdef _check_done(self):
-        if self.state == PENDING:
+        cdef int state = self.state_now()
+        if state == PENDING:
             raise InvalidStateError("the message has no report yet")
-        if self.state == CANCELLED:
+        if state == CANCELLED:
             raise CancelledError()
 
     def _make_cancelled_error(self):
@@ -324,44 +340,66 @@ cdef class Delivery:
 
     def done(self):
         """Return whether there is a report, or it was cancelled."""
-        return self.state != PENDING
+        return self.state_now() != PENDING
 
     def cancel(self, msg=None):
         """Cancel the report. Returns False if it exists already."""
-        if self.state != PENDING:
+        if kn_flag_exchange(&self.has_ended, True):
             return False
         self._end(CANCELLED)
         return True
 
     def cancelled(self):
         """Return whether `cancel()` was called before there was a report."""
-        return self.state == CANCELLED
+        return self.state_now() == CANCELLED
 
     def add_done_callback(self, function, *, context=None):
         """Make the loop call ``function(self)`` once there is a report."""
         if context is None:
             context = copy_context()
-        if self.state != PENDING:
+        if not self._add(function, context):
             self.loop.call_soon(function, self, context=context)
-        elif self.callbacks is None:
-            self.callbacks = [(function, context)]
-        else:
-            self.callbacks.append((function, context))
+
+    cdef bint _add(self, function, context) except -1:
+        # Return False if there is a report.
+        cdef tuple callback = (function, context)
+        kn_object_lock_take(&self.lock)
+        try:
+            if self.state != PENDING:
+                return False
+            if self.callbacks is None:
+                self.callbacks = [callback]
+            else:
+                self.callbacks.append(callback)
+        finally:
+            kn_object_lock_release(&self.lock)
+        return True
 
     def remove_done_callback(self, function):
         """Remove a callback, and return how often it was there."""
-        cdef Py_ssize_t before = 0 if self.callbacks is None else len(self.callbacks)
-        if before == 0:
-            return 0
-        self.callbacks = [each for each in self.callbacks if each[0] != function]
-        return before - len(self.callbacks)
+        cdef list callbacks, kept
+        cdef bint fits = False
+        while not fits:
+            kn_object_lock_take(&self.lock)
+            callbacks = self.callbacks
+            kn_object_lock_release(&self.lock)
+            if callbacks is None:
+                return 0
+            found = callbacks[:]
+            kept = [each for each in found if each[0] != function]  # it may run code
+            kn_object_lock_take(&self.lock)
+            fits = self.callbacks is callbacks and len(callbacks) == len(found)
+            if fits:
+                self.callbacks = kept
+            kn_object_lock_release(&self.lock)
+        return len(found) - len(kept)
 
     def get_loop(self):
         """Return the event loop in which the message was produced."""
         return self.loop
 
     def __repr__(self):
-        return f"<Delivery {('pending', 'delivered', 'failed', 'cancelled')[self.state]}>"
+        return f"<Delivery {('pending', 'delivered', 'failed', 'cancelled')[self.state_now()]}>"
 
 
 @cython.final
@@ -455,7 +493,8 @@ cdef class ProduceCall:
     cdef object timestamp
     cdef object headers
     cdef object waiting  # the waiting coroutine, or None
-    cdef bint begun
+    cdef char guard  # of `waiting`
+    cdef bint begun  # a flag
 
     def __dealloc__(self):
         if not self.begun:
@@ -463,19 +502,29 @@ cdef class ProduceCall:
 
     cdef int advance(self, object value, PyObject **result) except -1:
         cdef Delivery delivery
+        cdef object waiting = self.waiting_now()
         result[0] = NULL
-        if self.waiting is None:
-            if self.begun:
+        if waiting is None:
+            if kn_flag_exchange(&self.begun, True):
                 raise RuntimeError("cannot reuse already awaited coroutine")
-            self.begun = True
             delivery = self.core._at_once(self)
             if delivery is not None:
                 Py_INCREF(delivery)
                 result[0] = <PyObject *>delivery
                 return SEND_RETURN
-            self.waiting = self.core._produce_slowly(
+            waiting = self.core._produce_slowly(
                 self.topic, self.value, self.key, self.partition, self.callback, self.timestamp, self.headers)
-        return PyIter_Send(self.waiting, value, result)
+            kn_guard_lock(&self.guard)
+            self.waiting = waiting
+            kn_guard_unlock(&self.guard)
+        return PyIter_Send(waiting, value, result)
+
+    cdef object waiting_now(self):
+        cdef object waiting
+        kn_guard_lock(&self.guard)
+        waiting = self.waiting
+        kn_guard_unlock(&self.guard)
+        return waiting
 
     def __await__(self):
         return self
@@ -497,17 +546,19 @@ cdef class ProduceCall:
 
     def throw(self, *args):
         """Like the method of a coroutine."""
-        self.begun = True
-        if self.waiting is not None:
-            return self.waiting.throw(*args)
+        waiting = self.waiting_now()
+        kn_flag_set(&self.begun, True)
+        if waiting is not None:
+            return waiting.throw(*args)
         kind = args[0]
         raise kind if len(args) < 2 or args[1] is None else args[1] if isinstance(args[1], BaseException) else kind(args[1])
 
     def close(self):
         """Like the method of a coroutine."""
-        self.begun = True
-        if self.waiting is not None:
-            self.waiting.close()
+        waiting = self.waiting_now()
+        kn_flag_set(&self.begun, True)
+        if waiting is not None:
+            waiting.close()
 
 
 cdef object _owned(PyObject *reference):

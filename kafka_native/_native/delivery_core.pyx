@@ -12,7 +12,8 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, realloc
 
 from kafka_native._native.arrow_report cimport ArrowReport
-from kafka_native._native.engine cimport seconds
+from kafka_native._native.engine cimport EngineHandle, handle_of, seconds
+from kafka_native._native.free_threading cimport kn_flag_is_set
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -160,11 +161,8 @@ cdef class Report:
         return 0
 
     cdef int prepare(self, DeliveryCore core) except -1:
-        core.engine.users += 1
-        try:
-            return self._prepare(core)
-        finally:
-            core.engine.unuse()
+        cdef EngineHandle handle = handle_of(core.engine)  # alive until the end of the method
+        return self._prepare(core)
 
     cdef int _prepare(self, DeliveryCore core) except -1:
         cdef kn_batch *batch = self.batch
@@ -220,13 +218,14 @@ cdef class Report:
         # twice, and a counter lives until its last row is reported.
         cdef kn_delivery_counter *counter
         cdef void *token
+        cdef EngineHandle handle = handle_of(core.engine)
         while self.batch != NULL and self.token < self.batch.writer.record_count:
             token = self.batch.opaques[self.token]
             self.token += 1
             if not kn_token_is(token):
                 continue
             self.batch.opaques[self.token - 1] = KN_TOKEN_TAKEN
-            counter = kn_delivery_counter_of(&core.engine.engine.counters, token)
+            counter = kn_delivery_counter_of(&handle.engine.counters, token)
             if counter == NULL:
                 continue
             report = None if error is None else core._callbacks.objects[_slot_of(counter.binding)]
@@ -274,6 +273,7 @@ cdef class DeliveryCore:
         # Return the first report in the list, ready, or None.
         cdef Report report
         cdef kn_batch *batch
+        cdef EngineHandle handle = handle_of(self.engine)
         while True:
             if self._reports:
                 report = <Report>self._reports[0]
@@ -283,7 +283,7 @@ cdef class DeliveryCore:
                 continue
             # before the pop: an allocation error after it would lose the batch
             report = Report.__new__(Report)
-            batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+            batch = <kn_batch *>kn_queue_pop(&handle.engine.deliveries)
             if batch == NULL:
                 return None
             report.batch = batch
@@ -291,10 +291,11 @@ cdef class DeliveryCore:
 
     cdef _finish(self, Report report):
         cdef kn_batch *batch = report.batch
+        cdef EngineHandle handle = handle_of(self.engine)
         report.batch = NULL
         self._reports.remove(report)
-        if self.engine.engine != NULL:  # a callback may have forked
-            kn_engine_batch_reported(self.engine.engine, batch)
+        if handle.engine != NULL:  # a callback may have forked
+            kn_engine_batch_reported(handle.engine, batch)
 
     cdef int _serve(self) except -1:
         # Run every callback that is due now. Later ones wait, or a busy producer would never return
@@ -303,14 +304,15 @@ cdef class DeliveryCore:
         cdef int served = 0
         cdef long batches
         cdef Report report
+        cdef EngineHandle handle = handle_of(self.engine)
         while self.engine.callbacks:
             self.engine.callbacks.popleft()()
             served += 1
-        if self.engine.engine == NULL:
+        if handle.engine == NULL:
             return served
-        served += <int>kn_engine_take_unreported(self.engine.engine)
-        batches = kn_queue_count(&self.engine.engine.deliveries) + len(self._reports)
-        while self.engine.engine != NULL and batches > 0:
+        served += <int>kn_engine_take_unreported(handle.engine)
+        batches = kn_queue_count(&handle.engine.deliveries) + len(self._reports)
+        while handle.engine != NULL and batches > 0:
             report = self._next_report()
             if report is None:
                 return served
@@ -327,7 +329,8 @@ cdef class DeliveryCore:
         cdef kn_record record
         cdef const uint8_t *start
         cdef int32_t index
-        cdef bint quiet = self.engine.engine.config.produce.report_errors_only and report.error is None
+        cdef EngineHandle handle = handle_of(self.engine)
+        cdef bint quiet = handle.engine.config.produce.report_errors_only and report.error is None
         while report.batch != NULL and report.index < batch.writer.record_count:
             index = report.index
             if batch.counter != NULL:
@@ -352,7 +355,7 @@ cdef class DeliveryCore:
                 continue
             served = 1
             callback(report.error, report.message(index, start, &record))
-            if self.engine.engine == NULL:
+            if handle.engine == NULL:
                 return served
         if report.batch != NULL:
             self._finish(report)
@@ -383,6 +386,7 @@ cdef class DeliveryCore:
         # Close the counter to new rows. The report comes after the last outcome, perhaps now. With
         # `discard` a counter without rows is dropped.
         cdef kn_batch *completion = counter.completion
+        cdef EngineHandle handle = handle_of(self.engine)
         report.rows = rows
         if discard and rows == 0:
             self._callbacks.take(counter.binding)
@@ -391,14 +395,14 @@ cdef class DeliveryCore:
         if not kn_delivery_counter_close(counter):
             return 0
         if not self._last_served:
-            kn_queue_push(&self.engine.engine.deliveries, &completion.node)
+            kn_queue_push(&handle.engine.deliveries, &completion.node)
             return 0
         # close() in another thread has run its last callback, so no other thread runs this one.
         try:
             self._callbacks.take(counter.binding)
             self._serve_counter(completion, report)
         finally:
-            kn_engine_batch_reported(self.engine.engine, completion)
+            kn_engine_batch_reported(handle.engine, completion)
         return 0
 
     def poll(self, double timeout=-1):
@@ -414,45 +418,46 @@ cdef class DeliveryCore:
         # Wait for the first event, and serve the events that are due then.
         cdef int served = 0
         cdef bint was_full = self._was_full
+        cdef EngineHandle handle = handle_of(self.engine)
         self._was_full = False
-        kn_engine_poll_begin(self.engine.engine)
+        kn_engine_poll_begin(handle.engine)
         if was_full:
-            kn_engine_flush_begin(self.engine.engine)
+            kn_engine_flush_begin(handle.engine)
         try:
             while True:
                 served = self._serve()
-                if served or self.engine.engine == NULL or self.engine.closed or not self.engine.wait(&self.engine.engine.deliveries, deadline):
+                if served or handle.engine == NULL or kn_flag_is_set(&self.engine.is_closed) or not self.engine.wait(&handle.engine.deliveries, deadline):
                     return served
         finally:
-            if self.engine.engine != NULL:
-                kn_engine_poll_end(self.engine.engine)
+            if handle.engine != NULL:
+                kn_engine_poll_end(handle.engine)
                 if was_full:
-                    kn_engine_flush_end(self.engine.engine)
+                    kn_engine_flush_end(handle.engine)
 
     def flush(self, double timeout=-1):
         cdef int64_t deadline = kn_deadline_us(seconds(timeout))
+        cdef EngineHandle handle
         self._check_open()
-        kn_engine_flush_begin(self.engine.engine)
+        handle = handle_of(self.engine)
+        kn_engine_flush_begin(handle.engine)
         try:
             while True:
                 self._serve()
-                if self.engine.engine == NULL:
+                if handle.engine == NULL:
                     return 0  # a callback has forked
-                if kn_engine_outstanding(self.engine.engine) == 0:
-                    kn_engine_take_unreported(self.engine.engine)  # events since _serve()
+                if kn_engine_outstanding(handle.engine) == 0:
+                    kn_engine_take_unreported(handle.engine)  # events since _serve()
                     break
-                if not self.engine.wait(&self.engine.engine.deliveries, deadline):
+                if not self.engine.wait(&handle.engine.deliveries, deadline):
                     break
-                if self.engine.engine == NULL:
+                if handle.engine == NULL:
                     return 0
-                if self.engine.closed:
+                if kn_flag_is_set(&self.engine.is_closed):
                     break
         finally:
-            if self.engine.engine != NULL:
-                kn_engine_flush_end(self.engine.engine)
-                if self.engine.waiting:
-                    self.engine.kick()  # a kick ends one wait: pass it on
-        return kn_engine_outstanding(self.engine.engine)
+            if handle.engine != NULL:
+                kn_engine_flush_end(handle.engine)
+        return kn_engine_outstanding(handle.engine)
 
     cdef object _refusal(self, int status, text=None, where=None):
         # Return the exception for a status. `where` names the message, if there were several.
@@ -468,7 +473,7 @@ cdef class DeliveryCore:
     cdef _check_open(self):
         if self.engine is None:
             raise RuntimeError(self._uninitialized_text)
-        if self._closed or self.engine.engine == NULL:
+        if self._closed or self.engine.is_forked():
             raise self.engine.closed_error("Producer has been closed")
 
     def _mark_closed(self):
@@ -482,7 +487,8 @@ cdef class DeliveryCore:
 
     def _serve_last(self):
         """Run the callbacks of the messages that failed in close(), after the engine has stopped."""
-        while self.engine.engine != NULL and (self._reports or kn_queue_count(&self.engine.engine.deliveries) > 0):
+        cdef EngineHandle handle = handle_of(self.engine)
+        while handle.engine != NULL and (self._reports or kn_queue_count(&handle.engine.deliveries) > 0):
             self._serve()
         self._last_served = True
 
@@ -492,7 +498,8 @@ cdef class DeliveryCore:
         cdef kn_batch *batch
         cdef kn_delivery_counter *counter
         cdef int32_t i, served
-        while self.engine is not None and self.engine.engine != NULL:
+        cdef EngineHandle handle = None if self.engine is None else handle_of(self.engine)
+        while handle is not None and handle.engine != NULL:
             if self._reports:
                 report = <Report>self._reports.pop(0)
                 batch = report.batch
@@ -500,7 +507,7 @@ cdef class DeliveryCore:
                 served = report.index
             else:
                 served = 0
-                batch = <kn_batch *>kn_queue_pop(&self.engine.engine.deliveries)
+                batch = <kn_batch *>kn_queue_pop(&handle.engine.deliveries)
             if batch == NULL:
                 break
             if batch.counter != NULL and served == 0:
@@ -508,10 +515,10 @@ cdef class DeliveryCore:
             if batch.opaques != NULL:
                 for i in range(batch.writer.record_count):
                     if kn_token_is(batch.opaques[i]):
-                        counter = kn_delivery_counter_of(&self.engine.engine.counters, batch.opaques[i])
+                        counter = kn_delivery_counter_of(&handle.engine.counters, batch.opaques[i])
                         if counter != NULL:
                             kn_delivery_counter_settle(counter, 1, 0)
-            kn_engine_batch_reported(self.engine.engine, batch)
+            kn_engine_batch_reported(handle.engine, batch)
         self._callbacks.clear()
 
     def __len__(self):

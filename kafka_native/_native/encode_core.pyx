@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Rows of Arrow columns as records of bytes, by programs that `kafka_native.codecs` compiles.
 
 Thread: one at a time for each ColumnInput and each stream. A second thread gets an error, or rows

@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Engine: the binding of csrc/engine/engine.h.
 
 The control plane uses it directly. Producer and Consumer use it through their cores. It contains no
@@ -16,6 +16,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint64_t, uintptr_
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_arrow cimport kn_columns_live
 from kafka_native._native.kn_codecs cimport kn_builder_live, kn_layout_live, kn_nested_type_live
 from kafka_native._native.kn_engine cimport *
@@ -43,8 +44,7 @@ cdef unsigned long exit_thread = 0
 
 def begin_exit():
     """Note that the interpreter exits, and that this thread is about to close the clients."""
-    global exit_thread
-    exit_thread = <unsigned long>PyThread_get_thread_ident()
+    kn_thread_set(&exit_thread, <unsigned long>PyThread_get_thread_ident())
 
 
 cpdef bint exits_elsewhere() noexcept:
@@ -52,7 +52,8 @@ cpdef bint exits_elsewhere() noexcept:
 
     Then this is a daemon thread whose client was closed. SystemExit ends it without a traceback.
     """
-    return exit_thread != 0 and exit_thread != <unsigned long>PyThread_get_thread_ident()
+    cdef unsigned long thread = kn_thread_of(&exit_thread)
+    return thread != 0 and thread != <unsigned long>PyThread_get_thread_ident()
 
 
 cdef class Event:
@@ -172,6 +173,7 @@ cdef class Tunnel:
     cdef kn_tunnel tunnel
     cdef kn_stream stream
     cdef bytes host
+    cdef bint in_use  # a flag
     cdef sockaddr_in address4
     cdef sockaddr_in6 address6
     cdef uint8_t scratch[KN_TUNNEL_SCRATCH_BYTES]
@@ -217,11 +219,14 @@ cdef class Tunnel:
         """Send and receive as much as the socket allows.
 
         Returns the events of poll(2) to wait for, or 0 when the tunnel is open. Raises
-        ConnectionError with the reason of a failure.
+        ConnectionError with the reason of a failure. Only one thread at a time may call it.
         """
         cdef int done
+        if kn_flag_exchange(&self.in_use, True):
+            raise RuntimeError("another thread is using this tunnel")
         with nogil:
             done = kn_tunnel_step(&self.tunnel, &self.stream, self.scratch)
+        kn_flag_set(&self.in_use, False)
         if done == 0:
             return 0
         if done == KN_STREAM_AGAIN:
@@ -311,14 +316,16 @@ cdef object BY_THE_ENGINE = object()
 cdef class EngineHandle:
     """Owns the C engine, and refers to no Python object.
 
-    A sleeping thread holds only this object, so it keeps no client alive.
+    A call that uses the C engine holds a reference, which it gets from `handle_of()`. An object that
+    uses it for longer has one too. So the reference count is the number of users. The thread that
+    drops the last reference frees the engine. A sleeping control thread holds only this object, so
+    it keeps no client alive.
 
-    Thread: made and freed under the interpreter lock. The thread that drops the last reference
-    frees the engine.
+    Thread: any. Only `Engine` makes handles.
     """
 
     def __dealloc__(self):
-        if self.engine != NULL:
+        if self.engine != NULL and not self.is_shared:
             with nogil:
                 kn_engine_stop(self.engine)
                 kn_engine_free(self.engine)
@@ -326,7 +333,7 @@ cdef class EngineHandle:
     def wait_for_events(self, double timeout_s):
         """Sleep until an event, a kick or the timeout (control thread).
 
-        The timeout is in seconds, and negative for none. Returns False if the engine is gone.
+        The timeout is in seconds, and negative for none. Returns False in a forked child.
         """
         cdef int64_t timeout_ms = -1 if timeout_s < 0 or timeout_s > KN_FOR_EVER_S else <int64_t>(timeout_s * 1000 + 0.999)
         cdef kn_engine *engine = self.engine
@@ -337,7 +344,6 @@ cdef class EngineHandle:
         return True
 
 
-@cython.no_gc_clear  # the destructor needs `handle`; clearing its lists and dicts breaks the cycles
 cdef class Engine:
     """One client's broker threads and queues.
 
@@ -347,17 +353,22 @@ cdef class Engine:
 
     With a ``host``, the engine shares its control queue, its TLS context and its proxy: the host's
     `next_events()` has the events of both, and each names its engine's ``number``.
+
+    Thread: any, except for methods that name theirs. Each method holds the `EngineHandle`, so that
+    `release()` in another thread doesn't free the C engine meanwhile.
     """
 
     def __cinit__(self, dict settings, error_of, Engine host=None):
         cdef kn_engine_config config
         cdef kn_control_queue *control = NULL
+        cdef EngineHandle handle
         kn_engine_config_init(&config)
         _fill(&config, settings)
         if host is not None:
-            control = host._alive().client.control
-            config.client.connection.proxy = kn_proxy_ref(host.engine.config.client.connection.proxy)
-            config.client.connection.tls = kn_tls_ref(host.engine.config.client.connection.tls)
+            handle = host._alive()
+            control = handle.engine.client.control
+            config.client.connection.proxy = kn_proxy_ref(handle.engine.config.client.connection.proxy)
+            config.client.connection.tls = kn_tls_ref(handle.engine.config.client.connection.tls)
         else:
             config.client.connection.proxy = _new_proxy(settings["proxy"])
             try:
@@ -365,19 +376,18 @@ cdef class Engine:
             except BaseException:
                 kn_proxy_unref(config.client.connection.proxy)
                 raise
-        self.handle = EngineHandle.__new__(EngineHandle)
-        self.engine = self.handle.engine = kn_engine_new(&config, control)
-        if self.engine == NULL:
+        self._handle = EngineHandle.__new__(EngineHandle)
+        self._handle.engine = kn_engine_new(&config, control)
+        if self._handle.engine == NULL:
             kn_proxy_unref(config.client.connection.proxy)
             kn_tls_unref(config.client.connection.tls)
             raise MemoryError("no memory or file descriptors for a client")
         for name, own in settings["topics"].items():
-            _configure_topic(self.engine, config.produce, name.encode(), own)
-        self.engine.owners[0] = &self.handle.engine
-        self.engine.owners[1] = &self.engine
-        self.number = self.engine.client.number
+            _configure_topic(self._handle.engine, config.produce, name.encode(), own)
+        self._handle.engine.owner = &self._handle.engine
+        self.number = self._handle.engine.client.number
         self.fork_count = kn_fork_count()
-        codecs_fill(&self.engine.client.codecs)
+        codecs_fill(&self._handle.engine.client.codecs)
         self.error_of = error_of
         self.pins = Pins(settings["pinned_max_bytes"])
         self.topics = []
@@ -387,20 +397,28 @@ cdef class Engine:
         self.callbacks = deque()
         self.notices = deque()
 
-    def __dealloc__(self):
-        if self.handle is not None and self.handle.engine != NULL:
-            self.handle.engine.owners[1] = NULL  # the control thread may still have the handle
+    @property
+    def handle(self):
+        """The `EngineHandle`. Its holder keeps the C engine alive, also after `release()`."""
+        return handle_of(self)
+
+    @property
+    def closed(self):
+        """Whether `close()` was called."""
+        return kn_flag_is_set(&self.is_closed)
 
     def close(self):
         """Stop and join every broker thread. Queued messages are delivered with an error.
 
         A second call does nothing.
         """
-        self.closed = True
-        if self.engine != NULL:
+        cdef EngineHandle handle = handle_of(self)
+        cdef kn_engine *engine = handle.engine
+        kn_flag_set(&self.is_closed, True)
+        if engine != NULL:
             with nogil:
-                kn_engine_stop(self.engine)
-            self.stopped = True
+                kn_engine_stop(engine)
+            kn_flag_set(&self.is_stopped, True)
             self.kick()
 
     @property
@@ -409,40 +427,31 @@ cdef class Engine:
 
         The engine's threads don't exist there. Nothing is joined or freed, and every call fails.
         """
+        return self.is_forked()
+
+    cdef bint is_forked(self) noexcept:
         return self.fork_count != kn_fork_count()
 
     def release(self):
         """Free the C engine, its descriptors and its queues when no other thread uses them.
 
-        Call it after `close()` and the last report.
+        Call it after `close()` and the last report. Later calls use the closed engine of the
+        process. Without memory for that one, the C engine lives as long as this object.
         """
-        self.released = True
-        self.free_if_unused()
-
-    def enter(self):
-        """Keep the C engine alive until `leave()`, for this thread."""
-        self.users += 1
-
-    def leave(self):
-        """End `enter()`."""
-        self.unuse()
-
-    cdef int unuse(self) except -1:
-        self.users -= 1
-        return self.free_if_unused() if self.released else 0
-
-    cdef int free_if_unused(self) except -1:
-        cdef kn_engine *gone = self.handle.engine
-        cdef kn_engine *closed
-        if not (self.released and self.stopped) or self.users or gone == NULL:
-            return 0
-        closed = kn_engine_closed()
-        if closed != NULL:
-            self.engine = closed
-            self.handle.engine = NULL
-            self.freed = True
-            kn_engine_free(gone)
-        return 0
+        cdef EngineHandle closed
+        cdef EngineHandle own
+        cdef kn_engine *engine = kn_engine_closed()
+        kn_flag_set(&self.is_released, True)
+        if engine == NULL or not kn_flag_is_set(&self.is_stopped):
+            return
+        closed = EngineHandle.__new__(EngineHandle)
+        closed.engine = engine
+        closed.is_shared = True
+        kn_guard_lock(&self.guard)
+        own = self._handle
+        if own.engine != NULL:
+            self._handle = closed
+        kn_guard_unlock(&self.guard)
 
     cpdef object closed_error(self, str text):
         """Return the exception for a call of a closed client, with ``text``.
@@ -450,7 +459,7 @@ cdef class Engine:
         A client of the parent process of a fork has its own text. The exception is SystemExit if
         `exits_elsewhere()`.
         """
-        if self.fork_count != kn_fork_count():
+        if self.is_forked():
             return RuntimeError("this client belongs to the parent process: make a new one after fork()")
         if exits_elsewhere():
             return SystemExit()
@@ -458,37 +467,36 @@ cdef class Engine:
 
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1:
         # Sleep until an item is queued, the deadline or a signal, whose handler then runs. Returns
-        # False if the deadline was already over, so the caller needs no further check.
+        # False if the deadline was already over, so the caller needs no further check. The caller
+        # holds the handle of the engine whose queue it is.
         cdef int status
         cdef int64_t left_us = 0
-        if self.released:
+        if kn_flag_is_set(&self.is_released):
             return False
         if deadline != KN_NEVER:
             left_us = deadline - kn_clock_us()
             if left_us <= 0:
                 return False
-        self.waiting += 1
-        self.users += 1
         with nogil:
             status = kn_queue_wait(queue, -1 if deadline == KN_NEVER else (left_us + 999) // 1000)
-        self.waiting -= 1
-        self.unuse()
         if status == KN_ERR_INTERRUPTED:
             PyErr_CheckSignals()
         return True
 
     def kick(self):
         """End one wait in poll(), flush() or consume(), and make produce() check its wait."""
-        if self.engine != NULL:
-            kn_queue_kick(&self.engine.deliveries)
-            kn_queue_kick(&self.engine.fetched)
-            kn_queue_kick(&self.engine.producer.budget.room)
-            kn_engine_kick_routes(self.engine)
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine != NULL:
+            kn_queue_kick(&handle.engine.deliveries)
+            kn_queue_kick(&handle.engine.fetched)
+            kn_queue_kick(&handle.engine.producer.budget.room)
+            kn_engine_kick_routes(handle.engine)
 
     def kick_control(self):
         """End a wait in `wait_for_events()`."""
-        if self.engine != NULL:
-            kn_queue_kick(&self.engine.client.control.events)
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine != NULL:
+            kn_queue_kick(&handle.engine.client.control.events)
 
     def next_events(self):
         """Return the list of new `Event`s (control thread).
@@ -497,22 +505,24 @@ cdef class Engine:
         """
         cdef kn_list items
         cdef kn_list *node
-        if self.engine == NULL:
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine == NULL:
             return []
         kn_list_init(&items)
-        kn_queue_take_all(&self.engine.client.control.events, &items)
+        kn_queue_take_all(&handle.engine.client.control.events, &items)
         events = []
         while not kn_list_empty(&items):
             node = kn_list_pop_front(&items)
             events.append(_event_of(<kn_event *>node))
             if (<kn_event *>node).kind == KN_EVENT_LOG:
-                kn_log_line_taken(&self.engine.client.log)
+                kn_log_line_taken(&handle.engine.client.log)
             kn_event_free(<kn_event *>node)
         return events
 
     def take_dropped_lines(self):
         """Return the number of log lines dropped since the last call (control thread)."""
-        return 0 if self.engine == NULL else kn_log_take_dropped(&self.engine.client.log)
+        cdef EngineHandle handle = handle_of(self)
+        return 0 if handle.engine == NULL else kn_log_take_dropped(&handle.engine.client.log)
 
     cdef _check(self, int status):
         if status == KN_ERR_NOMEM:
@@ -520,16 +530,19 @@ cdef class Engine:
         if status < 0:
             raise RuntimeError((<bytes>kn_status_text(status)).decode())
 
-    cdef kn_engine *_alive(self) except NULL:
-        if self.engine == NULL or self.closed:
+    cdef EngineHandle _alive(self):
+        # Return the handle of an engine that isn't closed.
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine == NULL or kn_flag_is_set(&self.is_closed):
             raise self.closed_error("the client is closed")
-        return self.engine
+        return handle
 
     # --- brokers: control thread ---
 
     def broker_add(self, int node_id, str host, int port):
         """Add a broker with its own thread, and return its handle. It connects when it needs to."""
-        cdef kn_engine *engine = self._alive()
+        cdef EngineHandle alive = self._alive()
+        cdef kn_engine *engine = alive.engine
         cdef bytes name = host.encode("idna") if not host.isascii() else host.encode()
         cdef const char *host_text = name
         cdef int handle
@@ -540,15 +553,18 @@ cdef class Engine:
 
     def broker_set_in_client_rack(self, int handle, bint in_client_rack):
         """Set whether the broker's rack is the client's. A rack-aware producer prefers its partitions (KIP-1123)."""
-        kn_broker_set_in_client_rack(kn_engine_broker(self._alive(), handle), in_client_rack)
+        cdef EngineHandle alive = self._alive()
+        kn_broker_set_in_client_rack(kn_engine_broker(alive.engine, handle), in_client_rack)
 
     def broker_connect(self, int handle):
         """Connect now, even if there is nothing to send."""
-        self._check(kn_engine_broker_connect(self._alive(), handle))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_broker_connect(alive.engine, handle))
 
     def broker_state(self, int handle):
         """Return the broker's state as a number: enum kn_broker_state."""
-        return kn_broker_state_now(kn_engine_broker(self._alive(), handle))
+        cdef EngineHandle alive = self._alive()
+        return kn_broker_state_now(kn_engine_broker(alive.engine, handle))
 
     def submit(self, int handle, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
                uint64_t token, int64_t timeout_ms, *, int generation=0, bint handshake=False, bint raw=False, bint replied=True):
@@ -563,7 +579,8 @@ cdef class Engine:
             flags |= KN_REQUEST_RAW
         if not replied:
             flags |= KN_REQUEST_NO_REPLY
-        self._check(kn_engine_submit(self._alive(), handle, generation, api_key, api_version, request_flexible, reply_flexible,
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_submit(alive.engine, handle, generation, api_key, api_version, request_flexible, reply_flexible,
                                      <uint8_t>flags, data, len(body), token, timeout_ms))
 
     def heartbeat(self, int handle, int generation, int api_key, int api_version, bint request_flexible, bint reply_flexible, bytes body not None,
@@ -584,52 +601,64 @@ cdef class Engine:
         plan.token = token
         plan.interval_ms = interval_ms
         plan.timeout_ms = timeout_ms
-        self._check(kn_engine_heartbeat(self._alive(), handle, generation, &plan))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_heartbeat(alive.engine, handle, generation, &plan))
 
     def stop_heartbeat(self, int handle):
         """End `heartbeat()`. The outcome of a request in flight is still reported."""
-        self._check(kn_engine_stop_heartbeat(self._alive(), handle))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_stop_heartbeat(alive.engine, handle))
 
     def broker_open(self, int handle, int generation, int produce_version, int fetch_version):
         """Allow data on this connection after its handshake, in these versions.
 
         -1 means that the broker lacks the API.
         """
-        self._check(kn_engine_broker_open(self._alive(), handle, generation, produce_version, fetch_version))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_broker_open(alive.engine, handle, generation, produce_version, fetch_version))
 
     def broker_hold(self, int handle, int generation):
         """Return an open connection to its handshake (KIP-368).
 
         Until the next `broker_open()` it sends only handshake requests.
         """
-        self._check(kn_engine_broker_hold(self._alive(), handle, generation))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_broker_hold(alive.engine, handle, generation))
 
     def broker_close(self, int handle, int generation, int status):
         """Close this connection. The broker reconnects when it needs to, after its back-off."""
-        self._check(kn_engine_broker_close(self._alive(), handle, generation, status))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_broker_close(alive.engine, handle, generation, status))
 
     def broker_stop(self, int handle):
         """Close the connection for good."""
-        self._check(kn_engine_broker_stop(self._alive(), handle))
+        cdef EngineHandle alive = self._alive()
+        self._check(kn_engine_broker_stop(alive.engine, handle))
 
     def set_tls_context(self, uintptr_t context):
         """Use this context (the address of an SSL_CTX) for new connections.
 
         The caller keeps it alive until it sets the next one.
         """
-        kn_tls_set_context(self._alive().config.client.connection.tls, <void *>context)
+        cdef EngineHandle alive = self._alive()
+        kn_tls_set_context(alive.engine.config.client.connection.tls, <void *>context)
 
     # --- producing ---
 
     cdef Topic topic_at(self, text, bint may_be_empty=False):
         cdef str name = exact_text(text)
-        cdef Topic topic = self.topics_by_name.get(name)
-        if topic is None:
-            if not (name or may_be_empty):
-                raise ValueError("a topic's name has 1 to 249 characters, this one 0")
-            topic = _new_topic(self, name)
-            self.topics.append(topic)
-            self.topics_by_name[name] = topic
+        cdef Topic topic
+        kn_object_lock_take(&self.lock)
+        try:
+            topic = self.topics_by_name.get(name)
+            if topic is None:
+                if not (name or may_be_empty):
+                    raise ValueError("a topic's name has 1 to 249 characters, this one 0")
+                topic = _new_topic(self, name)
+                self.topics.append(topic)
+                self.topics_by_name[name] = topic
+        finally:
+            kn_object_lock_release(&self.lock)
         return topic
 
     def topic(self, str name not None):
@@ -641,7 +670,8 @@ cdef class Engine:
 
         The connections of messages in flight are closed.
         """
-        cdef kn_engine *engine = self._alive()
+        cdef EngineHandle alive = self._alive()
+        cdef kn_engine *engine = alive.engine
         cdef int status
         with nogil:
             status = kn_engine_purge(engine, in_queue, in_flight)
@@ -653,9 +683,10 @@ cdef class Engine:
 
         Messages in flight still get their outcome.
         """
-        if self.engine == NULL or self.closed:
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine == NULL or kn_flag_is_set(&self.is_closed):
             return
-        kn_producer_refuse(&self.engine.producer)
+        kn_producer_refuse(&handle.engine.producer)
         self.purge(True, False)
 
     def grant(self, int64_t producer_id, int16_t producer_epoch):
@@ -663,7 +694,8 @@ cdef class Engine:
 
         With the id PRODUCER_WAIVED (`_native.enums`) batches have no numbers.
         """
-        cdef kn_engine *engine = self._alive()
+        cdef EngineHandle alive = self._alive()
+        cdef kn_engine *engine = alive.engine
         with nogil:
             kn_engine_grant(engine, producer_id, producer_epoch)
 
@@ -673,17 +705,20 @@ cdef class Engine:
         They are sent after ``hold_s`` seconds. With ``implicit`` no partition needs
         `transaction_admit()`.
         """
-        if kn_engine_transaction_begin(self._alive(), number, implicit, <int64_t>(hold_s * 1e6)) != 0:
+        cdef EngineHandle alive = self._alive()
+        if kn_engine_transaction_begin(alive.engine, number, implicit, <int64_t>(hold_s * 1e6)) != 0:
             raise MemoryError
 
     def transaction_tolerate(self, bint tolerant):
         """Whether transactions continue without the messages that the broker refuses for their
         content (control thread)."""
-        kn_engine_transaction_tolerate(self._alive(), tolerant)
+        cdef EngineHandle alive = self._alive()
+        kn_engine_transaction_tolerate(alive.engine, tolerant)
 
     def transaction_close(self):
         """Accept no further messages (control thread). The accepted ones are still sent."""
-        kn_engine_transaction_close(self._alive())
+        cdef EngineHandle alive = self._alive()
+        kn_engine_transaction_close(alive.engine)
 
     def transaction_admit(self, str topic not None, int32_t partition, int64_t number):
         """Allow the partition's queued messages to be sent in this transaction (control thread).
@@ -691,7 +726,8 @@ cdef class Engine:
         It has no effect if the transaction is no longer the current one.
         """
         cdef Topic found = self.topic_at(topic)
-        cdef kn_engine *engine = self._alive()
+        cdef EngineHandle alive = self._alive()
+        cdef kn_engine *engine = alive.engine
         with nogil:
             kn_engine_transaction_admit(engine, found.topic, partition, number)
 
@@ -700,33 +736,37 @@ cdef class Engine:
 
         The control thread calls it about once a second.
         """
-        cdef kn_engine *engine = self._alive()
+        cdef EngineHandle alive = self._alive()
+        cdef kn_engine *engine = alive.engine
         with nogil:
             kn_engine_expire(engine, kn_clock_us())
 
     @property
     def outstanding(self):
         """The number of messages queued or in flight, plus unserved delivery reports."""
-        return 0 if self.engine == NULL else kn_engine_outstanding(self.engine)
+        cdef EngineHandle handle = handle_of(self)
+        return 0 if handle.engine == NULL else kn_engine_outstanding(handle.engine)
 
     @property
     def unsettled(self):
         """The number of messages queued or in flight."""
-        return 0 if self.engine == NULL else kn_engine_unsettled(self.engine)
+        cdef EngineHandle handle = handle_of(self)
+        return 0 if handle.engine == NULL else kn_engine_unsettled(handle.engine)
 
     @property
     def memory(self):
         """``(queued, idle)``: the bytes of fetched and unconsumed data, and of unused buffers."""
         cdef int64_t queued = 0
         cdef int64_t idle = 0
-        if self.engine != NULL:
-            kn_engine_memory(self.engine, &queued, &idle)
+        cdef EngineHandle handle = handle_of(self)
+        if handle.engine != NULL:
+            kn_engine_memory(handle.engine, &queued, &idle)
         return queued, idle
 
     # --- consuming ---
 
     def cursor(self, str topic not None, bytes topic_id not None, int32_t partition):
-        """Return a new `Cursor`, which doesn't fetch yet."""
+        """Return a new `Cursor`, which doesn't fetch yet (control thread)."""
         cdef Cursor cursor
         if not self.free_tokens:
             cursor = _new_cursor(self, topic, topic_id, partition, len(self.cursors) + 1)
@@ -742,7 +782,7 @@ cdef class Engine:
         return cursor
 
     def drop_cursor(self, Cursor cursor not None):
-        """Stop a cursor for good and forget it."""
+        """Stop a cursor for good and forget it (control thread)."""
         if self.cursors[cursor.token - 1] is not cursor:
             return
         cursor.stop()
@@ -752,13 +792,15 @@ cdef class Engine:
 
 cdef Topic _new_topic(Engine owner, str name):
     cdef Topic topic = Topic.__new__(Topic, BY_THE_ENGINE)
+    cdef EngineHandle alive
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(name, &size)
     if size > 32767:
         raise ValueError(f"a topic's name has 1 to 249 characters, this one {len(name)}")
     topic.owner = owner
     topic.name = name
-    topic.topic = kn_producer_topic(&owner._alive().producer, text, <int32_t>size, len(owner.topics) + 1)
+    alive = owner._alive()
+    topic.topic = kn_producer_topic(&alive.engine.producer, text, <int32_t>size, len(owner.topics) + 1)
     if topic.topic == NULL:
         raise MemoryError
     return topic
@@ -780,7 +822,8 @@ cdef class Topic:
 
         Staged records move to their partitions.
         """
-        cdef kn_engine *engine = self.owner._alive()
+        cdef EngineHandle alive = self.owner._alive()
+        cdef kn_engine *engine = alive.engine
         cdef int32_t count = len(leaders)
         cdef kn_broker **brokers
         cdef int32_t *leader_epochs
@@ -807,13 +850,13 @@ cdef class Topic:
         """Deliver all messages that wait for the topic with this error."""
         cdef bytes data = text.encode()
         cdef const char *error_text = data
-        self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         with nogil:
             kn_topic_fail(self.topic, status, error_code, error_text)
 
     def refuse(self):
         """Refuse further messages with _UNKNOWN_TOPIC until the topic has partitions."""
-        self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         kn_topic_refuse(self.topic)
 
     def fail_unknown(self, double before):
@@ -824,7 +867,7 @@ cdef class Topic:
         """
         cdef int64_t before_us = <int64_t>(before * 1e6)
         cdef int left
-        self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         with nogil:
             left = kn_topic_fail_unknown(self.topic, before_us)
         return bool(left)
@@ -832,7 +875,7 @@ cdef class Topic:
     def used_since(self, double since):
         """Whether messages wait, or some were queued since a time (`time.monotonic()`)."""
         cdef int64_t since_us = <int64_t>(since * 1e6)
-        self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         return bool(kn_topic_used_since(self.topic, since_us))
 
     def forget(self):
@@ -840,7 +883,7 @@ cdef class Topic:
 
         False, and nothing happens, if messages wait.
         """
-        self.owner._alive()
+        cdef EngineHandle _alive = self.owner._alive()
         return bool(kn_topic_forget(self.topic))
 
     def __repr__(self):
@@ -849,6 +892,7 @@ cdef class Topic:
 
 cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partition, uint64_t token):
     cdef Cursor cursor = Cursor.__new__(Cursor, BY_THE_ENGINE)
+    cdef EngineHandle alive
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(topic, &size)
     if len(topic_id) != 16:
@@ -857,11 +901,12 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
     cursor.topic = topic
     cursor.partition = partition
     cursor.topic_id = topic_id
-    cursor.position = -1001
-    cursor.position_epoch = -1
+    cursor._position = -1001
+    cursor._position_epoch = -1
     cursor.broker = -1
     cursor.token = token
-    cursor.cursor = kn_cursor_new(&owner._alive().consumer, text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
+    alive = owner._alive()
+    cursor.cursor = kn_cursor_new(&alive.engine.consumer, text, <int32_t>size, <const uint8_t *>PyBytes_AS_STRING(topic_id), partition, token)
     if cursor.cursor == NULL:
         raise MemoryError
     return cursor
@@ -871,8 +916,8 @@ cdef Cursor _new_cursor(Engine owner, str topic, bytes topic_id, int32_t partiti
 cdef class Cursor:
     """A partition that is consumed. `Engine.cursor()` makes it.
 
-    ``position`` is the next offset that the application gets, or -1001 before the first.
-    ``position_epoch`` is the leader epoch of the last delivered batch, or -1 if unknown.
+    Thread: the control thread. The application's thread moves the position, unless a new fetch
+    epoch has begun.
     """
 
     def __cinit__(self, by):
@@ -882,25 +927,65 @@ cdef class Cursor:
     def __dealloc__(self):
         kn_cursor_unref(self.cursor)
 
+    @property
+    def position(self):
+        """The next offset that the application gets, or -1001 before the first."""
+        cdef int64_t position
+        kn_object_lock_take(&self.lock)
+        position = self._position
+        kn_object_lock_release(&self.lock)
+        return position
+
+    @position.setter
+    def position(self, int64_t position):
+        kn_object_lock_take(&self.lock)
+        self._position = position
+        kn_object_lock_release(&self.lock)
+
+    @property
+    def position_epoch(self):
+        """The leader epoch of the last delivered batch, or -1 if unknown."""
+        cdef int epoch
+        kn_object_lock_take(&self.lock)
+        epoch = self._position_epoch
+        kn_object_lock_release(&self.lock)
+        return epoch
+
+    @position_epoch.setter
+    def position_epoch(self, int epoch):
+        kn_object_lock_take(&self.lock)
+        self._position_epoch = epoch
+        kn_object_lock_release(&self.lock)
+
+    cdef unsigned int _next_epoch(self) noexcept:
+        # Later calls of `move_position()` for older segments have no effect.
+        cdef unsigned int epoch
+        kn_object_lock_take(&self.lock)
+        epoch = kn_cursor_next_epoch(self.cursor)
+        kn_object_lock_release(&self.lock)
+        return epoch
+
     def start(self, int broker, int64_t offset, int leader_epoch):
         """Fetch from ``offset`` at ``broker`` from now on, and return the fetch epoch.
 
         Data that was fetched before is dropped.
         """
-        cdef kn_engine *engine = self.owner._alive()
+        cdef EngineHandle alive = self.owner._alive()
+        cdef kn_engine *engine = alive.engine
         cdef unsigned int epoch
         if self.broker >= 0 and self.broker != broker:
             self.owner._check(kn_engine_fetch_stop(engine, self.cursor, self.broker))
-        epoch = kn_cursor_next_epoch(self.cursor)
+        epoch = self._next_epoch()
         self.broker = broker
         self.owner._check(kn_engine_fetch_start(engine, self.cursor, broker, epoch, offset, leader_epoch))
         return epoch
 
     def stop(self):
         """Stop fetching. Fetched data that was not delivered is dropped."""
-        kn_cursor_next_epoch(self.cursor)
-        if self.broker >= 0 and self.owner.engine != NULL and not self.owner.closed:
-            kn_engine_fetch_stop(self.owner.engine, self.cursor, self.broker)
+        cdef EngineHandle handle = handle_of(self.owner)
+        self._next_epoch()
+        if self.broker >= 0 and handle.engine != NULL and not kn_flag_is_set(&self.owner.is_closed):
+            kn_engine_fetch_stop(handle.engine, self.cursor, self.broker)
         self.broker = -1
 
     def move(self, int broker, int64_t offset, int leader_epoch, unsigned int epoch):
@@ -908,7 +993,8 @@ cdef class Cursor:
 
         Fetched data stays valid. Returns False if the epoch is no longer current.
         """
-        cdef kn_engine *engine = self.owner._alive()
+        cdef EngineHandle alive = self.owner._alive()
+        cdef kn_engine *engine = alive.engine
         if epoch != kn_cursor_epoch(self.cursor):
             return False
         if self.broker >= 0 and self.broker != broker:
@@ -955,7 +1041,7 @@ cdef class Cursor:
         return kn_cursor_log_start_offset(self.cursor)
 
     def __repr__(self):
-        return f"Cursor({self.topic!r}, {self.partition}, position={self.position})"
+        return f"Cursor({self.topic!r}, {self.partition}, position={self._position})"
 
 
 def live_objects():

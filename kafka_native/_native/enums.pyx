@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 # cython: language_level=3
 """The enums and codes of csrc that Python needs, declared once, in C.
 

@@ -90,10 +90,10 @@ cdef extern from "arrow/columns.h" nogil:
     int64_t kn_columns_record_count(const kn_columns *columns)
     void kn_columns_truncate(kn_columns *columns, int64_t row_count)
     struct kn_kept_bytes:
-        int64_t max_bytes
+        pass
     kn_kept_bytes *kn_kept_bytes_new()
     void kn_kept_bytes_unref(kn_kept_bytes *held)
-    void kn_columns_set_kept_bytes(kn_columns *columns, kn_kept_bytes *held)
+    void kn_columns_set_kept_bytes(kn_columns *columns, kn_kept_bytes *held, int64_t max_bytes)
     void kn_columns_settle(kn_columns *columns)
     int64_t kn_columns_size_bytes(const kn_columns *columns)
 

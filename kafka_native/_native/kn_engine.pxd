@@ -429,7 +429,7 @@ cdef extern from "engine/engine.h" nogil:
         kn_produce_config produce
         kn_fetch_config fetch
     struct kn_engine:
-        kn_engine **owners[2]
+        kn_engine **owner
         kn_engine_config config
         kn_client client
         kn_producer producer

@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
 """Struct classes of the protocol package in the codec's view: slot offsets and defaults.
 

@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """`implemented_by`: public methods with a Python declaration and a compiled body."""
 
 cdef extern from *:

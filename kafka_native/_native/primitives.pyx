@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Checksums, hashes and varints of csrc/base, for partitioners, tests and tools.
 

@@ -24,7 +24,8 @@ from libc.stdlib cimport calloc, free, realloc
 from collections.abc import Mapping
 
 from kafka_native._native.delivery_core cimport DeliveryCore
-from kafka_native._native.engine cimport Engine, Topic
+from kafka_native._native.engine cimport Engine, EngineHandle, Topic, handle_of
+from kafka_native._native.free_threading cimport kn_flag_is_set
 from kafka_native._native.message cimport Message
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
@@ -707,29 +708,30 @@ cdef class ProducerCore(DeliveryCore):
         cdef int64_t deadline = kn_clock_us() + self._block_us
         cdef int tries = 0
         cdef int status
-        if self.engine.engine == NULL:
+        cdef EngineHandle handle = handle_of(self.engine)
+        if handle.engine == NULL:
             return KN_ERR_CLOSED
-        kn_engine_room_begin(self.engine.engine)
+        kn_engine_room_begin(handle.engine)
         try:
             while True:
                 status = self._append(target, value, key, headers, partition, timestamp, opaque, 0)
                 if status != KN_ERR_FULL:
                     return status
-                if self._closed or self.engine.closed:
+                if self._closed or kn_flag_is_set(&self.engine.is_closed):
                     return KN_ERR_CLOSED
-                if kn_budget_is_empty(&self.engine.engine.producer.budget):
+                if kn_budget_is_empty(&handle.engine.producer.budget):
                     tries += 1
                     if tries == KN_ROOM_TRIES:
                         return KN_ERR_FULL  # larger than the whole queue: there will never be room
                     continue
                 tries = 0
-                if not self.engine.wait(&self.engine.engine.producer.budget.room, deadline):
+                if not self.engine.wait(&handle.engine.producer.budget.room, deadline):
                     return KN_ERR_FULL
-                if self.engine.engine == NULL:
+                if handle.engine == NULL:
                     return KN_ERR_CLOSED
         finally:
-            if self.engine.engine != NULL:
-                kn_engine_room_end(self.engine.engine)
+            if handle.engine != NULL:
+                kn_engine_room_end(handle.engine)
 
     cdef object _refused(self, int status, topic, int partition, where=None):
         # Return the exception for a message to this partition.

@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False, boundscheck=False, wraparound=False
+# cython: freethreading_compatible=True, boundscheck=False, wraparound=False
 """Programs that read Protobuf messages into Python objects, one message at a time.
 
 `kafka_native.codecs.protobuf_objects` compiles a descriptor and a class to message types. A program

@@ -1,3 +1,4 @@
+# cython: freethreading_compatible=True
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Record batches in Python, on top of csrc/records. For the mock cluster, tools and tests.
 

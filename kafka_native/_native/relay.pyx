@@ -1,10 +1,10 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """Record batches from a consumer to a producer.
 
 csrc/engine/relay.h says which batches are opened.
 
 Thread: the application's. Batches are queued without the interpreter lock. Only one thread at a
-time may use a `Relay`.
+time may use a `Relay`: a call in a second thread raises a RuntimeError.
 """
 cimport cython
 from cpython.exc cimport PyErr_CheckSignals
@@ -13,7 +13,8 @@ from libc.stdint cimport int64_t
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.consumer_core cimport ConsumerCore, PositionTaker
 from kafka_native._native.delivery_core cimport DeliveryCore, list_of_runs
-from kafka_native._native.engine cimport Topic, seconds
+from kafka_native._native.engine cimport Cursor, EngineHandle, Topic, note_epoch, pass_end, seconds
+from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
 from kafka_native._native.kn_records cimport *
@@ -27,6 +28,7 @@ cdef class FetchedBatches:
     """
 
     cdef kn_fetched_batches *fetched
+    cdef char guard  # of `fetched`
     cdef readonly dict positions  # (topic, partition) -> the next offset
     cdef list messages  # ends of partitions
     cdef readonly bint ended  # whether wakeup() or close() ended the call
@@ -34,9 +36,22 @@ cdef class FetchedBatches:
     def __dealloc__(self):
         kn_fetched_batches_free(self.fetched)
 
+    cdef kn_fetched_batches *exchange(self, kn_fetched_batches *fetched) noexcept:
+        # Set other batches, and return the ones before.
+        cdef kn_fetched_batches *before
+        kn_guard_lock(&self.guard)
+        before = self.fetched
+        self.fetched = fetched
+        kn_guard_unlock(&self.guard)
+        return before
+
     def __bool__(self):
         """Return whether there are batches."""
-        return self.fetched != NULL
+        cdef bint found
+        kn_guard_lock(&self.guard)
+        found = self.fetched != NULL
+        kn_guard_unlock(&self.guard)
+        return found
 
     @property
     def ends(self):
@@ -54,34 +69,44 @@ cdef class BatchTaker(PositionTaker):
     cdef FetchedBatches into
 
     cdef int take(self, ConsumerCore core) except -1:
+        cdef bint found
         while not self.enough:
             if core.engine.notices:
                 self.take_error(core)
                 continue
-            if core._segment != NULL and kn_segment_is_stale(core._segment):
-                core._drop_segment()
-            if core._segment == NULL and not core._next_segment():
+            kn_object_lock_take(&core._lock)
+            try:
+                found = core._may_take() and self._find_segment(core)
+                if found and core._segment.kind == KN_SEGMENT_DATA:
+                    self._take_segment(core)
+            finally:
+                kn_object_lock_release(&core._lock)
+            if not found:
                 self.check_fatal(core)
                 return 0
-            if core._segment.kind == KN_SEGMENT_DATA:
-                self._take_segment(core)
-            else:
+            if not self.enough:
                 self.take_error(core)
         return 0
 
+    cdef bint _find_segment(self, ConsumerCore core) except -1:
+        # Under the core's lock, as _take_segment().
+        if core._segment != NULL and kn_segment_is_stale(core._segment):
+            core._drop_segment()
+        return core._segment != NULL or core._next_segment(-1)
+
     cdef int _take_segment(self, ConsumerCore core) except -1:
         cdef kn_segment *segment = core._segment
+        cdef Cursor cursor = core._cursor
         cdef kn_fetched_batches *fetched = kn_fetched_batches_take(segment)
         if fetched == NULL:
             raise MemoryError
-        self.into.fetched = fetched
+        self.into.exchange(fetched)
         if fetched.count:
-            core._cursor.position_epoch = fetched.batches[fetched.count - 1].view.partition_leader_epoch
-        if segment.next_offset > core._cursor.position:
-            core._cursor.position = segment.next_offset
-        key = (core._cursor.topic, core._cursor.partition)
+            note_epoch(cursor, segment, fetched.batches[fetched.count - 1].view.partition_leader_epoch)
+        pass_end(cursor, segment)
+        key = (cursor.topic, cursor.partition)
         self.first[key] = segment.fetch_offset
-        self.positions[key] = core._cursor.position
+        self.positions[key] = cursor._position
         core._drop_segment()
         self.in_hand = self.enough = True
         return 0
@@ -116,7 +141,8 @@ cdef class Relay:
     cdef Topic topic
     cdef ArrowReport report
     cdef kn_relay relay
-    cdef bint running
+    cdef EngineHandle handle  # until close()
+    cdef bint in_use  # a flag: a thread uses the relay
 
     def __cinit__(self, DeliveryCore core not None, str topic not None, int partition):
         # `core` is an open producer.
@@ -127,17 +153,17 @@ cdef class Relay:
         self.topic = core.engine.topic_at(topic)
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = _ignore_report
-        self.relay.engine = core.engine._alive()
+        self.handle = core.engine._alive()
+        self.relay.engine = self.handle.engine
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
         binding = core._callbacks.hold(self.report)
-        self.relay.counter = kn_delivery_counter_new(&core.engine.engine.counters, binding)
+        self.relay.counter = kn_delivery_counter_new(&self.handle.engine.counters, binding)
         if self.relay.counter == NULL:
             core._callbacks.take(binding)
             raise MemoryError
         self.relay.counter.keeps_runs = 1
         self.core = core
-        core.engine.users += 1  # until close()
 
     def __dealloc__(self):
         with nogil:
@@ -152,9 +178,16 @@ cdef class Relay:
     def __del__(self):
         self.close()
 
-    cdef int _check(self) except -1:
-        if self.running:
+    cdef int _acquire(self) except -1:
+        if kn_flag_exchange(&self.in_use, True):
             raise RuntimeError("another thread is using this relay")
+        return 0
+
+    cdef void _release(self) noexcept:
+        kn_flag_set(&self.in_use, False)
+
+    cdef int _check(self) except -1:
+        # The relay is acquired.
         if self.relay.counter == NULL:
             raise RuntimeError("the relay is closed")
         self.core._check_open()
@@ -165,13 +198,17 @@ cdef class Relay:
 
         Only records with offsets from ``first`` to before ``end`` are queued.
         """
-        cdef kn_fetched_batches *fetched = batches.fetched
-        self._check()
-        if self.relay.fetched != NULL:
-            raise RuntimeError("the previous batches aren't queued yet")
-        batches.fetched = NULL
-        if fetched != NULL:
-            kn_relay_give(&self.relay, fetched, first, end)
+        cdef kn_fetched_batches *fetched
+        self._acquire()
+        try:
+            self._check()
+            if self.relay.fetched != NULL:
+                raise RuntimeError("the previous batches aren't queued yet")
+            fetched = batches.exchange(NULL)
+            if fetched != NULL:
+                kn_relay_give(&self.relay, fetched, first, end)
+        finally:
+            self._release()
 
     def run(self, int64_t count_max, double timeout):
         """Queue up to ``count_max`` records of the current batches. Returns True if all are queued.
@@ -180,28 +217,42 @@ cdef class Relay:
         """
         cdef int64_t deadline = kn_deadline_us(max(timeout, 0.0))
         cdef int status
-        self._check()
-        self.running = True
-        with nogil:
-            status = kn_relay_run_waiting(&self.relay, count_max, deadline)
-        self.running = False
-        PyErr_CheckSignals()
-        if status == KN_ERR_FULL and self.relay.never_fits:
-            raise BufferError(f"Local: Queue full: the record at offset {self.relay.offset} is larger than queue.buffering.max.kbytes")
+        cdef bint never_fits, done
+        cdef int64_t offset
+        self._acquire()
+        try:
+            self._check()
+            with nogil:
+                status = kn_relay_run_waiting(&self.relay, count_max, deadline)
+            done = self.relay.fetched == NULL
+            offset = self.relay.offset
+            never_fits = self.relay.never_fits
+        finally:
+            self._release()
+        PyErr_CheckSignals()  # a handler may close the relay
+        if status == KN_ERR_FULL and never_fits:
+            raise BufferError(f"Local: Queue full: the record at offset {offset} is larger than queue.buffering.max.kbytes")
         if status != KN_OK and status != KN_ERR_FULL and status != KN_ERR_INTERRUPTED:
-            raise self.core._refusal(status, None, f"the record at offset {self.relay.offset} can't be relayed")
-        return self.relay.fetched == NULL
+            raise self.core._refusal(status, None, f"the record at offset {offset} can't be relayed")
+        return done
 
     def close(self):
         """Drop the current batches, and send the queued ones. A second call does nothing."""
-        cdef kn_delivery_counter *counter = self.relay.counter
-        if counter == NULL or self.running:
+        cdef kn_delivery_counter *counter
+        cdef EngineHandle handle
+        if kn_flag_exchange(&self.in_use, True):
             return
-        self.relay.counter = NULL
-        kn_relay_give(&self.relay, NULL, 0, 0)
-        if self.core.engine.engine != NULL:  # the counter is freed with its engine
-            self.core._end_counter(counter, self.report, self.relay.rows, True)
-        self.core.engine.unuse()
+        try:
+            counter = self.relay.counter
+            if counter == NULL:
+                return
+            self.relay.counter = NULL
+            kn_relay_give(&self.relay, NULL, 0, 0)
+            handle, self.handle = self.handle, None
+            if handle.engine != NULL:  # the counter is freed with its engine
+                self.core._end_counter(counter, self.report, self.relay.rows, True)
+        finally:
+            self._release()
 
     @property
     def rows(self):
@@ -223,7 +274,11 @@ cdef class Relay:
 
         Row 0 is the first record.
         """
-        return list_of_runs(&self.relay.runs)
+        self._acquire()
+        try:
+            return list_of_runs(&self.relay.runs)
+        finally:
+            self._release()
 
     @property
     def placed(self):

@@ -1,9 +1,12 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """From a partition's part of a ShareFetch response to Messages or columns of the acquired records.
 
-The records are parsed in place. Thread: the application's, in the share consumer's poll().
-Decompression and checksums run without the interpreter lock.
+The records are parsed in place. Thread: the application's, in the share consumer's poll(), which
+admits one thread at a time. A reader, its columns and its statuses belong to the call. Later other
+threads may read and change the statuses. Decompression and checksums run without the interpreter
+lock.
 """
+cimport cython
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytearray cimport PyByteArray_AS_STRING
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -13,7 +16,7 @@ from libc.string cimport memcpy, memset, strlen
 from kafka_native._native.arrow_capsules cimport ArrowInput, close_input, next_array, open_input
 from kafka_native._native.arrow_consumer cimport ColumnBatch, ColumnMemory, ColumnPlan, end_batch, new_batch, unfit_error
 from kafka_native._native.arrow_decoding cimport Decoding
-from kafka_native._native.engine cimport Engine
+from kafka_native._native.engine cimport Engine, EngineHandle, handle_of
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport kn_chunk, kn_chunk_new, kn_chunk_ref, kn_chunk_unref
 from kafka_native._native.kn_enums cimport *
@@ -215,9 +218,9 @@ cdef class _AcquiredReader:
         made.delivery_count = delivery_count
         return made
 
-    cdef int walk(self, Engine engine, kn_chunk *chunk, bint check_crcs, size_t max_bytes) except -1:
+    cdef int walk(self, EngineHandle handle, kn_chunk *chunk, bint check_crcs, size_t max_bytes) except -1:
         cdef kn_span span = kn_span_of(chunk.buffer.data, chunk.buffer.size_bytes)
-        cdef const kn_codec_table *codecs = &engine.engine.client.codecs
+        cdef const kn_codec_table *codecs = &handle.engine.client.codecs
         cdef kn_batch_view view
         cdef kn_buffer *opened
         cdef kn_chunk *of_batch
@@ -273,7 +276,8 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     cdef kn_buffer *buffer
     cdef kn_chunk *chunk
     cdef _AcquiredReader reader = _AcquiredReader.__new__(_AcquiredReader)
-    if engine.engine == NULL:
+    cdef EngineHandle handle = handle_of(engine)
+    if handle.engine == NULL:
         raise engine.closed_error("the client is closed")
     reader.messages = []
     reader.failures = []
@@ -296,15 +300,13 @@ def open_acquired(Engine engine not None, str topic not None, int32_t partition,
     if chunk == NULL:
         kn_buffer_give(buffer)
         raise MemoryError()
-    engine.users += 1
     try:
-        reader.walk(engine, chunk, check_crcs, max_bytes)
+        reader.walk(handle, chunk, check_crcs, max_bytes)
     except BaseException:
         if columns is not None:
             kn_columns_truncate(columns.columns, rows)
         raise
     finally:
-        engine.unuse()
         kn_chunk_unref(chunk)
     return reader.messages, reader.statuses, reader.failures
 
@@ -335,11 +337,12 @@ def find_finished(bytearray statuses not None, bytes rows not None, bytes types 
     memset(blocked, 0, 256)
     for index in range(len(finished)):
         blocked[<uint8_t>finished[index]] = 1
-    for index in range(len(statuses)):
-        if rows[index]:
-            if <uint8_t>types[row] != ACK_UNDECIDED and blocked[<uint8_t>statuses[index]]:
-                return index
-            row += 1
+    with cython.critical_section(statuses):
+        for index in range(len(statuses)):
+            if rows[index]:
+                if <uint8_t>types[row] != ACK_UNDECIDED and blocked[<uint8_t>statuses[index]]:
+                    return index
+                row += 1
     return -1
 
 
@@ -347,11 +350,12 @@ def set_types(bytearray statuses not None, bytes rows not None, bytes types not 
     """Set the acknowledgement types of rows. See `find_finished()`."""
     cdef Py_ssize_t index
     cdef Py_ssize_t row = _check_rows(statuses, rows, types, start)
-    for index in range(len(statuses)):
-        if rows[index]:
-            if <uint8_t>types[row] != ACK_UNDECIDED:
-                statuses[index] = types[row]
-            row += 1
+    with cython.critical_section(statuses):
+        for index in range(len(statuses)):
+            if rows[index]:
+                if <uint8_t>types[row] != ACK_UNDECIDED:
+                    statuses[index] = types[row]
+                row += 1
 
 
 cdef Py_ssize_t _check_rows(bytearray statuses, bytes rows, bytes types, Py_ssize_t start) except -1:

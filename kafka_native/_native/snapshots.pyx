@@ -1,12 +1,13 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """The engine's statistics as dicts, for `kafka_native.control.statistics`.
 
-csrc/engine/stats.h has the names. Thread: the control thread. With ``end`` the windows of latencies
-and sizes end, and the next ones begin.
+csrc/engine/stats.h has the names. With ``end`` the windows of latencies and sizes end, and the next
+ones begin. Thread: the control thread; any other one does no harm, because a call has its own
+snapshot, and the engine guards what it counts.
 """
 from libc.stdint cimport int32_t, int64_t
 
-from kafka_native._native.engine cimport Cursor, Engine, Topic
+from kafka_native._native.engine cimport Cursor, Engine, EngineHandle, Topic
 from kafka_native._native.kn_engine cimport kn_broker, kn_clock_us, kn_cursor, kn_engine, kn_engine_broker, kn_queue_idle_us, kn_topic
 
 
@@ -58,8 +59,8 @@ cdef extern from "net/broker.h" nogil:
     void measure(kn_engine *engine, int on)
 
 
-cdef kn_broker *_broker(Engine engine, int handle) except NULL:
-    cdef kn_broker *broker = kn_engine_broker(engine._alive(), handle)
+cdef kn_broker *_broker(EngineHandle alive, int handle) except NULL:
+    cdef kn_broker *broker = kn_engine_broker(alive.engine, handle)
     if broker == NULL:
         raise IndexError(f"there is no broker {handle}")
     return broker
@@ -69,7 +70,8 @@ def client_snapshot(Engine engine not None):
     """Return queues and traffic of the whole client: sums over all brokers and partitions so far.
     """
     cdef kn_client_snapshot snapshot
-    cdef kn_engine *it = engine._alive()
+    cdef EngineHandle alive = engine._alive()
+    cdef kn_engine *it = alive.engine
     with nogil:
         kn_stats_client(it, &snapshot)
     return snapshot
@@ -78,7 +80,8 @@ def client_snapshot(Engine engine not None):
 def broker_snapshot(Engine engine not None, int handle, bint end):
     """Return a broker's connection. ``requests`` are by API key. Times are in microseconds."""
     cdef kn_broker_snapshot snapshot
-    cdef kn_broker *broker = _broker(engine, handle)
+    cdef EngineHandle alive = engine._alive()
+    cdef kn_broker *broker = _broker(alive, handle)
     with nogil:
         kn_stats_broker(broker, kn_clock_us(), end, &snapshot)
     return snapshot
@@ -87,7 +90,7 @@ def broker_snapshot(Engine engine not None, int handle, bint end):
 def topic_snapshot(Topic topic not None, bint end):
     """Return a topic of the producer. ``age`` is in milliseconds."""
     cdef kn_topic_snapshot snapshot
-    topic.owner._alive()
+    cdef EngineHandle _alive = topic.owner._alive()
     with nogil:
         kn_stats_topic(topic.topic, kn_clock_us(), end, &snapshot)
     return snapshot
@@ -97,7 +100,7 @@ def partition_snapshot(Topic topic not None, int32_t partition):
     """Return a partition of the producer. -1 means the messages that wait for the topic's metadata.
     """
     cdef kn_partition_snapshot snapshot
-    topic.owner._alive()
+    cdef EngineHandle _alive = topic.owner._alive()
     with nogil:
         kn_stats_partition(topic.topic, partition, &snapshot)
     return snapshot
@@ -112,7 +115,8 @@ def cursor_snapshot(Cursor cursor not None):
 
 def set_measured(Engine engine not None, bint on):
     """Enable or disable the measurements for `means_snapshot()`."""
-    measure(engine._alive(), on)
+    cdef EngineHandle alive = engine._alive()
+    measure(alive.engine, on)
 
 
 def means_snapshot(Engine engine not None, int handle):
@@ -124,15 +128,18 @@ def means_snapshot(Engine engine not None, int handle):
     """
     cdef kn_mean_snapshot[KN_MEAN_KINDS] found
     cdef kn_mean_snapshot *each = found
-    kn_stats_means(_broker(engine, handle), each)
+    cdef EngineHandle alive = engine._alive()
+    kn_stats_means(_broker(alive, handle), each)
     return [(each[kind].count, each[kind].sum, each[kind].max) for kind in range(KN_MEAN_KINDS)]
 
 
 def idle_us(Engine engine not None):
     """Return the total time that the application has waited for messages, in microseconds."""
-    return kn_queue_idle_us(&engine._alive().fetched)
+    cdef EngineHandle alive = engine._alive()
+    return kn_queue_idle_us(&alive.engine.fetched)
 
 
 def note_throttle(Engine engine not None, int handle, int64_t throttle_ms):
     """Count a request to this broker that a quota has delayed."""
-    kn_count_throttle(windows_of(_broker(engine, handle)), throttle_ms)
+    cdef EngineHandle alive = engine._alive()
+    kn_count_throttle(windows_of(_broker(alive, handle)), throttle_ms)

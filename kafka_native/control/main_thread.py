@@ -85,14 +85,16 @@ class _Link:
     """
 
     def __init__(self, main: MainThread) -> None:
-        self.handle: EngineHandle = main.engine.handle
+        self._handle: EngineHandle | None = main.engine.handle
         self.main: Callable[[], MainThread | None] = weakref.ref(main)
 
     def run(self) -> None:
         """The thread's function: runs one iteration after the other."""
         wait_s = 0.0
+        handle = self._handle
+        assert handle is not None
         while True:
-            if wait_s and not self.handle.wait_for_events(wait_s):
+            if wait_s and not handle.wait_for_events(wait_s):
                 return  # this is a forked child
             main = self.main()
             if main is None:
@@ -107,7 +109,12 @@ class _Link:
             wait_s = main.turn()
             main = None  # no reference while the thread sleeps
         self.main = _gone
+        del handle
         main.end()
+
+    def drop_engine(self) -> None:
+        """Ends the thread's use of the C engine, which the last user frees."""
+        self._handle = None
 
 
 def _gone() -> None:
@@ -229,7 +236,6 @@ class MainThread:
 
     def start(self) -> None:
         """Starts the thread. It keeps the C engine in use, even after `stop()` has timed out."""
-        self.engine.enter()
         self._thread.start()
 
     def stop(self) -> None:
@@ -429,7 +435,7 @@ class MainThread:
         try:
             self._end()
         finally:
-            self.engine.leave()
+            self._link.drop_engine()
             if self._on_end is not None:
                 self._on_end()
 

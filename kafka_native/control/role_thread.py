@@ -76,12 +76,7 @@ class RoleThread(MainThread):
         """Gives the role to its host. RuntimeError: the host is closed, or the role."""
         with self._starting:  # `stop()` sees a role that the host ends, or one that never starts
             self.check_running()
-            self.engine.enter()
-            try:
-                self._host.adopt(self)
-            except BaseException:
-                self.engine.leave()
-                raise
+            self._host.adopt(self)
             self._is_started = True
         self.post(self._join)
 

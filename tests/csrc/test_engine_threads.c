@@ -504,7 +504,7 @@ static void test_a_forked_child_takes_no_lock_and_the_parent_goes_on(void)
     struct rig *rig = rig_new(0, NULL);
     struct producer half = {rig, 0, 500, 0}, rest = {rig, 500, 500, 0};
     struct kn_engine *binding = rig->engine;
-    rig->engine->owners[0] = &binding;
+    rig->engine->owner = &binding;
     producer_main(&half);
     hold_all(rig->engine, rig->topic, 1);
     pid_t pid = fork();
