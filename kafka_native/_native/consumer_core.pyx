@@ -29,7 +29,6 @@ from kafka_native._native.message cimport (
     error_message_of,
     error_of_message,
     legacy_message_of,
-    reserve_message,
     message_of,
     messages_of,
 )
@@ -295,17 +294,17 @@ cdef class ConsumerCore:
                 if not self._next_batch():
                     self._drop_segment()
                     continue
-            if not reserve_message():
-                raise MemoryError
             start = self._reader.span.at
             status = kn_record_reader_next(&self._reader, &record)
             if status == KN_OK:
                 if record.offset < self._segment.fetch_offset:
                     continue
-                self._cursor.position = record.offset + 1
                 if self._reader.view.magic == 2:
-                    return message_of(self._batch, start, &record)
-                return legacy_message_of(self._batch, &record)
+                    message = message_of(self._batch, &self._reader, start, &record)
+                else:
+                    message = legacy_message_of(self._batch, &self._reader, start, &record)
+                self._cursor.position = record.offset + 1
+                return message
             self._reading = False
             if status != KN_ERR_TRUNCATED:
                 return self._malformed(status)
@@ -322,14 +321,13 @@ cdef class ConsumerCore:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
-        if not reserve_message():
-            return None
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
             return None
+        message = message_of(self._batch, &self._reader, start, &record)
         self._cursor.position = record.offset + 1
         self.polls += 1
-        return message_of(self._batch, start, &record)
+        return message
 
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
         # Append up to `count_max` queued messages.
