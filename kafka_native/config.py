@@ -505,13 +505,9 @@ def _find(name: str, role: Role) -> Property:
         return declared
     close = _closest(name, PROPERTIES, cutoff=0.75)
     hint = f'did you mean "{close}"?' if close else None
-<<<<<<< HEAD
     if other := _NAMES_ELSEWHERE.get(name):
         hint = f"use {other}"
-    elif match := _CONVERSION.fullmatch(name.replace("_", ".")):
-=======
-    if match := re.fullmatch(_CONVERSION, name):
->>>>>>> 86d2210aa0495a640db1b07b96d8cf2b6adf7d04
+    elif match := re.fullmatch(_CONVERSION, name.replace("_", ".")):
         hint = _CONVERTING_CLIENTS[match["kind"]]
     _fail(f'No such configuration property: "{name}"', hint)
 

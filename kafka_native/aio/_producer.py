@@ -21,12 +21,8 @@ from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
-<<<<<<< HEAD
 from kafka_native.config import check_is_mapping
-from kafka_native.control.producer.transactions import Kind
-=======
 from kafka_native.control.producer.transaction_calls import Kind
->>>>>>> 86d2210aa0495a640db1b07b96d8cf2b6adf7d04
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.producer import (
