@@ -11,7 +11,7 @@ import itertools
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,36 +24,13 @@ from kafka_native.codecs import JsonDecoder
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.fetch import FetchResponse
 from kafka_native.protocol.metadata import MetadataResponse
+from tests.native.at_once import run_at_once
 from tests.waiting import WAIT_S
 
 THREADS = 4
 ROUNDS = 300
 VERSION = 12
 COLUMN = {"type": "object", "properties": {"a": {"type": "integer"}}}
-
-
-def run_at_once(*functions: Callable[[], Any]) -> list[Any]:
-    """Call each function in a thread of its own, all at the same time, and return their results."""
-    barrier = threading.Barrier(len(functions))
-    results: list[Any] = [None] * len(functions)
-    failures: list[BaseException] = []
-
-    def run(index: int) -> None:
-        barrier.wait(WAIT_S)
-        try:
-            results[index] = functions[index]()
-        except BaseException as error:
-            failures.append(error)
-
-    threads = [threading.Thread(target=run, args=(index,)) for index in range(len(functions))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(WAIT_S)
-        assert not thread.is_alive()
-    if failures:
-        raise failures[0]
-    return results
 
 
 def test_a_field_is_replaced_while_other_threads_encode_it() -> None:
