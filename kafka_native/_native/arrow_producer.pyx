@@ -1,4 +1,4 @@
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """produce_arrow(): from Arrow columns (PyCapsule interface) to the producer's batches.
 
 delivery_core.pyx reports the rows. Thread: any. Chunks are fetched, checked, hashed, encoded and
@@ -16,6 +16,7 @@ from kafka_native._native.arrow_capsules cimport next_of, take_input
 from kafka_native._native.arrow_report cimport ArrowReport
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, EngineHandle, Topic, handle_of, seconds
+from kafka_native._native.free_threading cimport kn_flag_is_set
 from kafka_native._native.kn_arrow cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
@@ -214,7 +215,7 @@ cdef class Call:
             return 0
         self.report = ArrowReport.__new__(ArrowReport)
         self.report.callback = on_delivery
-        binding = self.core._callbacks.hold(self.report)
+        binding = self.core._callbacks.hold(self.report, 1)
         self.counter = kn_delivery_counter_new(&self.handle.engine.counters, binding)
         if self.counter == NULL:
             self.core._callbacks.take(binding)
@@ -238,7 +239,7 @@ cdef class Call:
         cdef int status
         while rows.at < rows.length:
             engine = self.handle.engine
-            if self.core._closed or engine == NULL:
+            if kn_flag_is_set(&self.core._closed) or engine == NULL:
                 raise self.core.engine.closed_error("Producer has been closed")
             if self.check_stop is None:
                 with nogil:

@@ -32,7 +32,6 @@ from kafka_native._native.message cimport (
     error_message_of,
     error_of_message,
     legacy_message_of,
-    reserve_message,
     message_of,
     messages_of,
 )
@@ -350,19 +349,19 @@ cdef class ConsumerCore:
                 if not self._next_batch():
                     self._drop_segment()
                     continue
-            if not reserve_message():
-                raise MemoryError
             start = self._reader.span.at
             status = kn_record_reader_next(&self._reader, &record)
             if status == KN_OK:
                 if record.offset < self._segment.fetch_offset:
                     continue
+                if self._reader.view.magic == 2:
+                    message = message_of(self._batch, &self._reader, start, &record)
+                else:
+                    message = legacy_message_of(self._batch, &self._reader, start, &record)
                 if not move_position(self._cursor, self._segment, record.offset + 1):
                     self._drop_segment()
                     continue
-                if self._reader.view.magic == 2:
-                    return message_of(self._batch, start, &record)
-                return legacy_message_of(self._batch, &record)
+                return message
             self._reading = False
             if status != KN_ERR_TRUNCATED:
                 return self._malformed(status)
@@ -393,17 +392,16 @@ cdef class ConsumerCore:
             return None
         if kn_segment_is_stale(self._segment) or self._reader.view.magic != 2 or self.engine.callbacks or self.engine.notices:
             return None
-        if not reserve_message():
-            return None
         start = self._reader.span.at
         if kn_record_reader_next(&self._reader, &record) != KN_OK or record.offset < self._segment.fetch_offset:
             return None
+        message = message_of(self._batch, &self._reader, start, &record)
         if not FREE_THREADED:
             self._cursor._position = record.offset + 1  # a call would count a reference
         elif not move_position(self._cursor, self._segment, record.offset + 1):
             return None
         kn_count_add64(&self.polls, 1)
-        return message_of(self._batch, start, &record)
+        return message
 
     cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
         # Append up to `count_max` queued messages.

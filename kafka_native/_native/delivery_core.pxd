@@ -1,9 +1,9 @@
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from libc.stdint cimport int32_t, int64_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
-from kafka_native._native.engine cimport Engine
+from kafka_native._native.engine cimport Engine, EngineHandle
 from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_delivery_counter
-from kafka_native._native.kn_records cimport kn_record, kn_record_reader
+from kafka_native._native.kn_records cimport kn_record_reader
 from kafka_native._native.message cimport Batch, Message
 
 
@@ -22,13 +22,27 @@ cdef class CallbackTable:
     cdef int32_t first_free  # -1: none
     cdef int32_t last  # the slot of the last callback; -1: it is free
 
-    cdef void *hold(self, callback) except NULL
-    cdef void *_hold_new(self, callback) except NULL
+    cdef void *hold(self, callback, int64_t count) except NULL
+    cdef void *_hold_locked(self, callback, int64_t count) except NULL
+    cdef void *_hold(self, callback, int64_t count) except NULL
+    cdef void *_hold_new(self, callback, int64_t count) except NULL
     cdef int _grow(self) except -1
-    cdef void hold_more(self, const void *token, int64_t count) noexcept
     cdef object take(self, const void *token)
+    cdef object _take_locked(self, const void *token)
+    cdef object _take(self, const void *token)
+    cdef object peek(self, const void *token)
     cdef object give_back(self, const void *token, int64_t count)
+    cdef object _give_back(self, const void *token, int64_t count)
     cdef void clear(self)
+    cdef list _clear(self)
+
+
+cdef struct Taken:
+    # The next piece of a report. NOTHING: another thread has taken the rest. AGAIN: ask once more.
+    int kind
+    void *token  # MESSAGE: of the callback, or of a counter's row; NULL: none
+    kn_delivery_counter *counter  # COUNTER
+    kn_batch *batch  # ALL: nothing is left, and the caller frees the batch
 
 
 cdef class Report:
@@ -42,10 +56,10 @@ cdef class Report:
     cdef Batch shared  # the Batch of its Messages
 
     cdef int open(self) except -1
-    cdef int prepare(self, DeliveryCore core) except -1
-    cdef int _prepare(self, DeliveryCore core) except -1
-    cdef int take_tokens(self, DeliveryCore core, error) except -1
-    cdef Message message(self, int32_t index, const uint8_t *start, kn_record *record)
+    cdef int prepare(self, DeliveryCore core, EngineHandle handle) except -1
+    cdef int take_tokens(self, DeliveryCore core, EngineHandle handle, error) except -1
+    cdef int use_partition(self, int32_t partition) except -1
+    cdef Message read(self, bint wanted)
 
 
 cdef class DeliveryCore:
@@ -58,14 +72,18 @@ cdef class DeliveryCore:
     cdef bint _was_full  # a message found no room since the last wait in poll()
     cdef bint _last_served  # no thread runs callbacks for later entries of `deliveries`
     cdef list _reports  # Reports, the oldest first; several only if several threads poll
+    cdef int _taking  # without an interpreter lock: threads that have a message, but not its callback yet
 
-    cdef Report _next_report(self)
-    cdef _finish(self, Report report)
+    cdef Report _next_report(self, EngineHandle handle)
     cdef int _serve(self) except -1
     cdef int _serve_first(self, int64_t deadline) except -1
-    cdef int _serve_report(self, Report report) except -1
-    cdef int _take_counter(self, kn_batch *completion, ArrowReport report) except -1
-    cdef int _serve_counter(self, kn_batch *completion, ArrowReport report) except -1
+    cdef int _serve_report(self, Report report, EngineHandle handle) except -1
+    cdef Message _take_locked(self, Report report, bint by_default, bint quiet, Taken *taken)
+    cdef Message _take(self, Report report, bint by_default, bint quiet, Taken *taken)
+    cdef int _take_counter(self, kn_delivery_counter *counter, ArrowReport report) except -1
+    cdef int _serve_counter(self, kn_delivery_counter *counter, ArrowReport report) except -1
     cdef int _end_counter(self, kn_delivery_counter *counter, ArrowReport report, int64_t rows, bint discard) except -1
+    cdef bint _are_served(self, EngineHandle handle)
+    cdef kn_batch *_take_unserved(self, EngineHandle handle, int32_t *served) except? NULL
     cdef object _refusal(self, int status, text=*, where=*)
     cdef _check_open(self)

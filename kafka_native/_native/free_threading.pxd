@@ -124,7 +124,7 @@ cdef extern from *:
     #endif
     #endif
     """
-    bint FREE_THREADED
+    const bint FREE_THREADED  # a constant for the C compiler, which leaves out the other branch
     ctypedef struct kn_object_lock:
         pass
     void kn_object_lock_take(kn_object_lock *lock) noexcept nogil

@@ -72,9 +72,8 @@ cdef class ConfluentMessage(Message):
 
 
 # Functions rather than methods: a method would cost every Message a pointer to a table.
-cdef bint reserve_message() noexcept
-cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record)
+cdef Message message_of(Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record)
 cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_reader *reader, int64_t from_offset, int64_t *position) except -1
-cdef Message legacy_message_of(Batch batch, const kn_record *record)
+cdef Message legacy_message_of(Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record)
 cdef Message error_message_of(Pins pins, object topic, object partition, int64_t offset, object error)
 cdef object error_of_message(Message self)

@@ -28,6 +28,7 @@ from enum import IntEnum
 from operator import index
 from types import GenericAlias
 
+from kafka_native._native.free_threading cimport FREE_THREADED
 from kafka_native._native.kn_enums cimport KN_NOT_PERSISTED, KN_OFFSET_UNKNOWN, KN_OK, KN_PERSISTED, KN_POSSIBLY_PERSISTED
 from kafka_native._native.kn_engine cimport (
     kn_cells,
@@ -57,6 +58,7 @@ cdef extern from "Python.h":
         PyObject **ob_item
         Py_ssize_t allocated
 
+    void PyErr_Clear()
     PyObject *PyErr_NoMemory()
     int Py_EnterRecursiveCall(const char *) noexcept  # not 0 with an exception set
     void Py_LeaveRecursiveCall()
@@ -70,16 +72,6 @@ cdef extern from "Python.h":
     unsigned long Py_TPFLAGS_HEAPTYPE
     void Py_SET_SIZE(void *, Py_ssize_t)
     int PyList_Append(PyObject *, PyObject *) noexcept  # -1 with an exception set
-
-cdef extern from *:
-    """
-    #ifdef Py_GIL_DISABLED
-    enum { FREE_THREADED = 1 };
-    #else
-    enum { FREE_THREADED = 0 };
-    #endif
-    """
-    bint FREE_THREADED
 
 # The partition, offset and leader epoch of a Message that has none.
 cdef int32_t NO_PARTITION = -1
@@ -586,8 +578,10 @@ cdef double _whole_us(double latency_s):
     return (<int64_t>latency_us if latency_us < 2.0**63 else INT64_MIN) / 1e6
 
 
-cdef Message message_of(Batch batch, const uint8_t *start, const kn_record *record):
-    cdef Message self = <Message>_new_message(batch, start, record)
+cdef Message message_of(Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record):
+    # Return the Message of the record that the reader has just read. If there is no memory, the
+    # reader goes back to the record. No Python code runs.
+    cdef Message self = <Message>_new_message(batch, reader, start, record)
     Py_DECREF(self)  # the cast has counted it once more
     return self
 
@@ -600,20 +594,49 @@ cdef int messages_of(list into, Py_ssize_t count_max, Batch batch, kn_record_rea
     cdef int64_t next_offset = position[0]
     cdef Py_ssize_t count = PyList_GET_SIZE(into)
     _reserve(into, min(count_max - count, <Py_ssize_t>reader.left), count_max)
-    while count < count_max and (free_message_count > 0 or reserve_message()):
+    while count < count_max and (FREE_THREADED or free_message_count > 0 or _reserve_message()):
         start = reader.span.at
         if kn_record_reader_next(reader, &record) != KN_OK:
             break
         if record.offset >= from_offset:
+            if FREE_THREADED:
+                if not _append(into, batch, reader, start, &record):
+                    break
+            else:
+                _put(into, count, _new_message(batch, reader, start, &record))
             next_offset = record.offset + 1
-            _put(into, count, _new_message(batch, start, &record))
             count += 1
     position[0] = next_offset
     return 0
 
 
-cdef Message legacy_message_of(Batch batch, const kn_record *record):
-    # A record of a message set (magic 0 and 1). Its start is not enough to find its key again.
+cdef bint _append(list into, Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record) noexcept:
+    # Append a Message. Returns False if there is no memory: then the reader goes back to the record.
+    cdef PyObject *made
+    try:
+        made = _new_message(batch, reader, start, record)
+    except MemoryError:
+        return False
+    if PyList_Append(<PyObject *>into, made) < 0:
+        PyErr_Clear()  # a MemoryError
+        Py_XDECREF(made)
+        _unread(reader, start)
+        return False
+    Py_XDECREF(made)
+    return True
+
+
+cdef Message legacy_message_of(Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record):
+    # As message_of(), for a record of a message set (magic 0 and 1).
+    try:
+        return _legacy_message(batch, record)
+    except MemoryError:
+        reader.span.at = start
+        raise
+
+
+cdef Message _legacy_message(Batch batch, const kn_record *record):
+    # The start of the record is not enough to find its key again.
     cdef Message self = _blank(batch.kind)
     cdef Overrides overrides = _overrides_of(self)
     self._batch = batch.copy()
@@ -718,11 +741,10 @@ cdef int free_message_count = 0
 cdef kn_cells cells  # the memory of all Messages
 
 
-cdef bint reserve_message() noexcept:
-    # Make sure that the next Message needs no memory. Call it before the record is taken, because a
-    # MemoryError would lose the record.
+cdef bint _reserve_message() noexcept:
+    # Make sure that the next Message needs no memory.
     global free_message_count
-    if not FREE_THREADED and free_message_count == 0:
+    if free_message_count == 0:
         made = <PyObject *>kn_cells_take(&cells)
         if made == NULL:
             return False
@@ -731,13 +753,21 @@ cdef bint reserve_message() noexcept:
     return True
 
 
-cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_record *record) except NULL:
-    # Hot: runs once for each record consumed or reported. Returns a new reference to a Message.
+cdef inline void _unread(kn_record_reader *reader, const uint8_t *start) noexcept:
+    # Go back to the record that the reader, of records of magic 2, has just read.
+    reader.span.at = start
+    reader.left += 1
+
+
+cdef inline PyObject *_new_message(Batch batch, kn_record_reader *reader, const uint8_t *start, const kn_record *record) except NULL:
+    # Hot: runs once for each record consumed or reported. Returns a new reference to a Message. If
+    # there is no memory, the reader goes back to the record.
     global free_message_count
     cdef PyObject *made
     if FREE_THREADED:
         made = PyType_GenericAlloc(batch.kind, 0)
         if made == NULL:
+            _unread(reader, start)
             return NULL
     elif free_message_count > 0:
         free_message_count -= 1
@@ -746,6 +776,7 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
     else:
         made = <PyObject *>kn_cells_take(&cells)
         if made == NULL:
+            _unread(reader, start)
             raise MemoryError
         PyObject_Init(made, <PyTypeObject *>Message)
     if not FREE_THREADED:
@@ -759,7 +790,7 @@ cdef inline PyObject *_new_message(Batch batch, const uint8_t *start, const kn_r
     (<Message>made)._timestamp_ms = record.timestamp_ms
     (<Message>made)._offset_delta = <int32_t>(record.offset - batch.base_offset)
     if FREE_THREADED and _must_copy(batch):
-        _copy_new(made)
+        _copy_new(made, reader, start)
     return made
 
 
@@ -781,7 +812,7 @@ cdef PyObject *_allocate(PyTypeObject *kind, Py_ssize_t items) noexcept:
     # The type's tp_alloc, for Message(). The memory is zeroed.
     global free_message_count
     cdef PyObject *made
-    if not reserve_message():
+    if not _reserve_message():
         return PyErr_NoMemory()
     free_message_count -= 1
     made = free_messages[free_message_count]
@@ -810,7 +841,7 @@ cdef inline int _put(list into, Py_ssize_t count, PyObject *item) except -1:
     # Takes the reference. It has no try, because that would cost messages_of() a frame slot for
     # each Message.
     cdef int status
-    if not FREE_THREADED and count < (<PyListObject *>into).allocated:
+    if count < (<PyListObject *>into).allocated:
         (<PyListObject *>into).ob_item[count] = item
         Py_SET_SIZE(<PyObject *>into, count + 1)
         return 0
@@ -889,12 +920,14 @@ cdef inline bint _must_copy(Batch batch) noexcept:
     return batch.chunk == NULL and batch.pins is not None
 
 
-cdef int _copy_new(PyObject *made) except -1:
-    # Copy out a Message that nobody else has yet. If there is no memory, the Message ends.
+cdef int _copy_new(PyObject *made, kn_record_reader *reader, const uint8_t *start) except -1:
+    # Copy out a Message that nobody else has yet. If there is no memory, the Message ends, and the
+    # reader goes back to the record.
     try:
         return _copy_out(<Message>made)
     except MemoryError:
         Py_XDECREF(made)
+        _unread(reader, start)
         raise
 
 

@@ -1,13 +1,17 @@
 # cython: nonecheck=False
 # produce() is hot. Its code checks for None by hand, such as for the `engine` of an uninitialized
 # client: tests/native/test_uninitialised.py
-# cython: freethreading_compatible=False
+# cython: freethreading_compatible=True
 """ProducerCore: produce(), produce_many() and produce_batch().
 
 The public `kafka_native.Producer` derives from it. delivery_core.pyx reports the outcomes.
 
-Thread: any, under the interpreter lock. Waiting for room releases the lock. produce() takes one
-leaf lock of the engine, and no holder of it ever blocks.
+Thread: any. Waiting for room releases the interpreter lock. produce() takes one leaf lock of the
+engine, and no holder of it ever blocks.
+
+Without an interpreter lock produce() doesn't hold the engine's handle, whose reference count all
+threads would change. Instead, it uses a topic inside a gate, which close() closes before the engine
+may be freed. Slower paths hold the handle.
 """
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -25,7 +29,17 @@ from collections.abc import Mapping
 
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, EngineHandle, Topic, handle_of
-from kafka_native._native.free_threading cimport kn_flag_is_set
+from kafka_native._native.free_threading cimport (
+    kn_flag_is_set,
+    kn_gate,
+    kn_gate_close,
+    kn_gate_enter,
+    kn_gate_leave,
+    kn_pair,
+    kn_pair_exchange,
+    kn_pair_find,
+    kn_pointer_exchange,
+)
 from kafka_native._native.message cimport Message
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
@@ -57,12 +71,6 @@ cdef struct Piece:
     Py_ssize_t size
     bint buffered
     Py_buffer view
-
-
-cdef struct Name:
-    # A topic that was passed to produce().
-    PyObject *text  # a reference, so that no other object gets its address; NULL: none
-    kn_topic *topic
 
 
 cdef inline int _borrow(object source, Piece *piece, str what, bint confluent=False) except -1:
@@ -288,15 +296,14 @@ cdef class ProducerCore(DeliveryCore):
     cdef object _partitions_of  # topic -> its number of partitions; waits for metadata
     # Topics by the addresses of their names, because most calls pass the same few objects. So
     # neither these objects nor a dict must be loaded into the cache, which would slow down
-    # producing to a thousand topics in turn. The table is empty once the producer is closed.
-    cdef Name *_names
-    # Buffer for encoded headers. It is used only between two Python calls, so a producer needs only
-    # one.
-    cdef uint8_t *_scratch
-    cdef size_t _scratch_bytes
+    # producing to a thousand topics in turn. A pair is a name, with a reference so that no other
+    # object gets its address, and its kn_topic. The table is empty once the producer is closed.
+    cdef kn_pair *_names
+    cdef void *_scratch  # a buffer for encoded headers, behind its capacity; NULL: none, or a call has it
+    cdef kn_gate _gate  # of threads that use a topic; `_closed` closes it
 
     def __cinit__(self):
-        self._names = <Name *>calloc(NAMES_COUNT, sizeof(Name))
+        self._names = <kn_pair *>calloc(NAMES_COUNT, sizeof(kn_pair))
         if self._names == NULL:
             raise MemoryError
         self._confluent = self._like_confluent
@@ -322,19 +329,19 @@ cdef class ProducerCore(DeliveryCore):
         for index in range(NAMES_COUNT):
             self._remember(&self._names[index], NULL, NULL)
 
-    cdef inline void _remember(self, Name *place, PyObject *text, kn_topic *topic) noexcept:
+    cdef inline void _remember(self, kn_pair *place, PyObject *text, kn_topic *topic) noexcept:
         # Release the old name last: it may be of your own class, whose deallocation runs code.
-        cdef PyObject *old = place.text
         Py_XINCREF(text)
-        place.text = text
-        place.topic = topic
-        Py_XDECREF(old)
+        Py_XDECREF(<PyObject *>kn_pair_exchange(place, text, topic))
 
     def _mark_closed(self):
         """Refuse further produce() calls, also waiting ones.
 
         The public class's close() calls it first.
         """
+        if self.engine is None or not self.engine.is_forked():
+            kn_gate_close(&self._gate, &self._closed)
+        # In a forked child the threads in the gate don't exist.
         DeliveryCore._mark_closed(self)
         self._forget_names()
 
@@ -363,15 +370,13 @@ cdef class ProducerCore(DeliveryCore):
 
     cdef int _refuse_closed(self, topic, value, key, partition, timestamp, headers) except -1:
         # confluent_kafka converts the arguments before it checks that the producer is open.
-        cdef kn_message message
         cdef const char *text
         cdef Py_ssize_t size
         cdef int number
         cdef long long moment
-        message.header_count = 0
         PyArg_ParseTuple((topic, value, key, partition, timestamp), "sz#z#iL", &text, &text, &size, &text, &size, &number, &moment)
         if headers is not None:
-            self._encode_headers(headers, &message)
+            self._try_headers(headers)
         self._check_open()
         return 0
 
@@ -379,10 +384,18 @@ cdef class ProducerCore(DeliveryCore):
         # Return the partition. If the topic is known and has no such partition, raise, as in
         # confluent_kafka.
         cdef int32_t number = _number(partition, "partition")
-        cdef int32_t count = 0 if number == -1 else kn_topic_partition_count(target)
+        cdef int32_t count = 0 if number == -1 else self._count_of(target)
         if count and not 0 <= number < count:
             raise self._refused(KN_ERR_UNKNOWN_PARTITION, topic, number)
         return NO_SUCH_PARTITION if number < -1 else number
+
+    cdef int32_t _count_of(self, kn_topic *target) noexcept:
+        # Return the number of partitions; 0: it isn't known, or the producer is closed.
+        cdef int32_t count = 0
+        if kn_gate_enter(&self._gate, &self._closed):
+            count = kn_topic_partition_count(target)
+            kn_gate_leave(&self._gate)
+        return count
 
     def produce_many(self, topic, values, keys=None, partition=-1, headers=None, timestamps=None, on_delivery=None):
         cdef kn_topic *target = self._known_target(topic)
@@ -507,7 +520,7 @@ cdef class ProducerCore(DeliveryCore):
         # Other keys are checked or ignored, and the partition is the same for all.
         cdef list rows = []
         cdef Py_ssize_t index
-        cdef int32_t count = 0 if partition == -1 else kn_topic_partition_count(target)
+        cdef int32_t count = 0 if partition == -1 else self._count_of(target)
         if count and not 0 <= partition < count:
             partition = -2  # each message gets the error
         elif partition < -1:
@@ -534,10 +547,8 @@ cdef class ProducerCore(DeliveryCore):
         return rows
 
     cdef int _check_headers(self, headers, Py_ssize_t index) except -1:
-        cdef kn_message message
-        message.header_count = 0
         try:
-            self._encode_headers(headers, &message)
+            self._try_headers(headers)
         except (TypeError, ValueError) as error:
             raise ValueError(f"Invalid headers at index {index}") from error
         return 0
@@ -571,9 +582,9 @@ cdef class ProducerCore(DeliveryCore):
             data = key if key is None or PyBytes_CheckExact(key) else PyBytes_FromStringAndSize(<const char *>piece.data, piece.size)
         finally:
             _release(&piece)
-        if self._closed:  # code of the key may have closed it
+        if kn_flag_is_set(&self._closed):  # code of the key may have closed it
             raise RuntimeError("Producer has been closed")
-        count = kn_topic_partition_count(target)
+        count = self._count_of(target)
         if count == 0:
             count = self._partitions_of(name)
         answer = self._partitioner(name, data, count)
@@ -608,8 +619,9 @@ cdef class ProducerCore(DeliveryCore):
     cdef inline kn_topic *_target(self, topic) except? NULL:
         # Return the topic of a produce(). It lives as long as the engine. NULL without an exception:
         # a closed producer, whose produce() has to check its arguments first.
-        cdef Name *place = &self._names[(<uint64_t><uintptr_t><PyObject *>topic * <uint64_t>0x9e3779b97f4a7c15) >> NAMES_SHIFT]
-        return place.topic if place.text == <PyObject *>topic else self._find_topic(topic, place)
+        cdef kn_pair *place = &self._names[(<uint64_t><uintptr_t><PyObject *>topic * <uint64_t>0x9e3779b97f4a7c15) >> NAMES_SHIFT]
+        cdef kn_topic *found = <kn_topic *>kn_pair_find(place, <PyObject *>topic)
+        return found if found != NULL else self._find_topic(topic, place)
 
     cdef kn_topic *_known_target(self, topic) except NULL:
         cdef kn_topic *target = self._target(topic)
@@ -617,15 +629,15 @@ cdef class ProducerCore(DeliveryCore):
             self._check_open()
         return target
 
-    cdef kn_topic *_find_topic(self, topic, Name *place) except? NULL:
+    cdef kn_topic *_find_topic(self, topic, kn_pair *place) except? NULL:
         cdef Topic found
         if self._confluent:
-            if self.engine is None or self._closed:
+            if self.engine is None or kn_flag_is_set(&self._closed):
                 return NULL
             self._check_confluent_topic(topic)
         if self.engine is None:
             raise RuntimeError(self._uninitialized_text)
-        if self._closed:
+        if kn_flag_is_set(&self._closed):
             raise self.engine.closed_error("Producer has been closed")
         if not isinstance(topic, str):
             raise TypeError(f"topic must be a str, not {type(topic).__name__}")
@@ -646,7 +658,7 @@ cdef class ProducerCore(DeliveryCore):
     cdef inline int _append(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque,
                             int64_t wall_ms) except? -100:
         # Append one message, and return the engine's status. With target NULL check everything and
-        # queue nothing.
+        # queue nothing. In the gate no Python code runs.
         cdef kn_message message
         cdef Piece value_piece, key_piece
         cdef int status = KN_OK
@@ -668,43 +680,45 @@ cdef class ProducerCore(DeliveryCore):
             message.wall_ms = wall_ms
             if target != NULL:
                 # Code of the application may have closed the producer since `target` was found.
-                status = KN_ERR_CLOSED if self._closed else self._produce(target, &message, opaque)
+                status = self._produce(target, &message, opaque)
         finally:
+            if message.headers != NULL:
+                self._return_scratch(message.headers)
             _release(&value_piece)
             _release(&key_piece)
         return status
 
     @cython.final
     cdef inline int _produce(self, kn_topic *target, kn_message *message, PyObject *opaque) except? -100:
-        cdef int status
-        message.opaque = NULL if opaque == NULL else self._callbacks.hold(<object>opaque)
-        status = kn_topic_produce(target, message)
+        cdef int status = KN_ERR_CLOSED
+        message.opaque = NULL if opaque == NULL else self._callbacks.hold(<object>opaque, 1)
+        if kn_gate_enter(&self._gate, &self._closed):
+            status = kn_topic_produce(target, message)
+            kn_gate_leave(&self._gate)
         if status != KN_OK and opaque != NULL:
             self._callbacks.give_back(message.opaque, 1)
         return status
 
     @cython.final
     cdef int _produce_run(self, kn_topic *target, kn_message *messages, int32_t count, PyObject *opaque, int32_t *queued) except? -100:
-        cdef int status
+        cdef int status = KN_ERR_CLOSED
         cdef int32_t i
         queued[0] = 0
-        if self._closed:
-            return KN_ERR_CLOSED
-        if opaque == NULL:
-            return kn_topic_produce_run(target, messages, count, queued)
-        messages[0].opaque = self._callbacks.hold(<object>opaque)
-        self._callbacks.hold_more(messages[0].opaque, count - 1)
-        for i in range(1, count):
-            messages[i].opaque = messages[0].opaque
-        status = kn_topic_produce_run(target, messages, count, queued)
-        if queued[0] < count:
+        if opaque != NULL:
+            messages[0].opaque = self._callbacks.hold(<object>opaque, count)
+            for i in range(1, count):
+                messages[i].opaque = messages[0].opaque
+        if kn_gate_enter(&self._gate, &self._closed):
+            status = kn_topic_produce_run(target, messages, count, queued)
+            kn_gate_leave(&self._gate)
+        if opaque != NULL and queued[0] < count:
             self._callbacks.give_back(messages[0].opaque, count - queued[0])
         return status
 
     cdef int _append_waiting(self, kn_topic *target, value, key, headers, int32_t partition, int64_t timestamp, PyObject *opaque) except? -100:
         # Append when there is room, or fail after max.block.ms. Broker threads make room, so no
-        # poll() is needed. Each attempt encodes again, because other threads may use the scratch
-        # buffer meanwhile.
+        # poll() is needed. Each attempt borrows and encodes again, so that nothing is borrowed during
+        # the wait.
         cdef int64_t deadline = kn_clock_us() + self._block_us
         cdef int tries = 0
         cdef int status
@@ -717,7 +731,7 @@ cdef class ProducerCore(DeliveryCore):
                 status = self._append(target, value, key, headers, partition, timestamp, opaque, 0)
                 if status != KN_ERR_FULL:
                     return status
-                if self._closed or kn_flag_is_set(&self.engine.is_closed):
+                if kn_flag_is_set(&self._closed) or kn_flag_is_set(&self.engine.is_closed):
                     return KN_ERR_CLOSED
                 if kn_budget_is_empty(&handle.engine.producer.budget):
                     tries += 1
@@ -739,9 +753,10 @@ cdef class ProducerCore(DeliveryCore):
         return self._refusal(status, text, where)
 
     cdef int _encode_headers(self, headers, kn_message *message) except -1:
+        # `message.headers`, which is NULL before, becomes a buffer of this call: between two headers
+        # other code and other threads may run. _return_scratch() takes it, also after an error.
         cdef size_t used = 0
-        cdef size_t wanted
-        cdef uint8_t *scratch
+        cdef uint8_t *to
         cdef Piece name, data
         items = headers.items() if isinstance(headers, dict) else headers
         if not isinstance(headers, (list, dict) if self._confluent else (list, tuple, dict)):
@@ -767,19 +782,48 @@ cdef class ProducerCore(DeliveryCore):
                 _borrow(text, &name, "header name")
             _borrow(content, &data, "value of a header" if self._confluent else f"value of header {item[0]!r}", self._confluent)
             try:
-                wanted = used + HEADER_VARINTS_BYTES + name.size + data.size
-                if wanted > 2147483647:
-                    raise ValueError("headers have more bytes than a record can hold")
-                if wanted > self._scratch_bytes:
-                    scratch = <uint8_t *>realloc(self._scratch, wanted * 2)
-                    if scratch == NULL:
-                        raise MemoryError
-                    self._scratch = scratch
-                    self._scratch_bytes = wanted * 2
-                used = kn_header_encode(self._scratch + used, name.data, <int32_t>name.size, data.data, <int32_t>data.size) - self._scratch
+                to = self._scratch_for(message, used, HEADER_VARINTS_BYTES + name.size + data.size)
+                used = kn_header_encode(to + used, name.data, <int32_t>name.size, data.data, <int32_t>data.size) - to
             finally:
                 _release(&data)
             message.header_count += 1
-        message.headers = self._scratch
         message.headers_bytes = used
+        return 0
+
+    cdef uint8_t *_scratch_for(self, kn_message *message, size_t used, size_t more) except NULL:
+        # Make room for `more` bytes after the used ones, and return the start of the buffer.
+        cdef size_t wanted = used + more
+        cdef size_t *block
+        cdef size_t *larger
+        if wanted > 2147483647:
+            raise ValueError("headers have more bytes than a record can hold")
+        if message.headers == NULL:
+            block = <size_t *>kn_pointer_exchange(&self._scratch, NULL)
+        else:
+            block = <size_t *>message.headers - 1
+        if block == NULL or wanted > block[0]:
+            larger = <size_t *>realloc(block, sizeof(size_t) + wanted * 2)
+            if larger == NULL:
+                if message.headers == NULL:
+                    free(block)
+                raise MemoryError
+            block = larger
+            block[0] = wanted * 2
+        message.headers = <uint8_t *>(block + 1)
+        return <uint8_t *>(block + 1)
+
+    cdef void _return_scratch(self, const uint8_t *headers) noexcept:
+        # Keep this buffer for the next call, instead of one that another thread has returned.
+        free(kn_pointer_exchange(&self._scratch, <size_t *>headers - 1))
+
+    cdef int _try_headers(self, headers) except -1:
+        # Raise the exceptions of invalid headers.
+        cdef kn_message message
+        message.headers = NULL
+        message.header_count = 0
+        try:
+            self._encode_headers(headers, &message)
+        finally:
+            if message.headers != NULL:
+                self._return_scratch(message.headers)
         return 0

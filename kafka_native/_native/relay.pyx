@@ -157,7 +157,7 @@ cdef class Relay:
         self.relay.engine = self.handle.engine
         self.relay.topic = self.topic.topic
         self.relay.partition = partition
-        binding = core._callbacks.hold(self.report)
+        binding = core._callbacks.hold(self.report, 1)
         self.relay.counter = kn_delivery_counter_new(&self.handle.engine.counters, binding)
         if self.relay.counter == NULL:
             core._callbacks.take(binding)
@@ -288,7 +288,7 @@ cdef class Relay:
 
         It is empty until all records have an outcome.
         """
-        return self.report.placed
+        return self.report.placed_runs()
 
     @property
     def delivered(self):

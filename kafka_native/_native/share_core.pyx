@@ -121,9 +121,9 @@ cdef class _AcquiredReader:
             self.covered = max(self.covered, seen)
             status_bytes[seen - first] = <char>ACK_UNDECIDED
             if view.magic == 2:
-                self.messages.append(message_of(batch, start, &record))
+                self.messages.append(message_of(batch, &reader, start, &record))
             else:
-                self.messages.append(legacy_message_of(batch, &record))
+                self.messages.append(legacy_message_of(batch, &reader, start, &record))
         if status != KN_ERR_TRUNCATED:
             return self.fail(status, seen + 1, view.last_offset)
         self._fill_gaps(view.last_offset)

@@ -17,14 +17,7 @@ from tests.waiting import PROGRAM_S
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 NATIVE = Path(__file__).resolve().parents[2] / "kafka_native" / "_native"
 DECLARED = re.compile(r"# cython: freethreading_compatible=True\b")
-NOT_SAFE = ["arrow_producer.pyx", "arrow_report.pyx", "delivery_core.pyx", "producer_core.pyx"]
-"""Extensions that turn the lock on; a client needs them."""
-LOCKED = not FREE_THREADED or bool(NOT_SAFE)
-REASON = (
-    f"a client needs extensions that aren't safe yet: {', '.join(NOT_SAFE)}"
-    if FREE_THREADED
-    else "this Python has an interpreter lock"
-)
+REASON = "this Python has an interpreter lock"
 
 USE = """
 import asyncio, sys
@@ -70,20 +63,20 @@ def run_program(*arguments: str) -> str:
     return done.stdout
 
 
-def test_which_extensions_declare_themselves_safe() -> None:
+def test_every_extension_declares_itself_safe() -> None:
     sources = sorted(NATIVE.glob("*.pyx"))
     assert len(sources) > 20
     lines = {each.name: each.read_text(encoding="utf-8").splitlines()[:5] for each in sources}
     missing = [name for name, first in lines.items() if not any(map(DECLARED.match, first))]
-    assert missing == NOT_SAFE
+    assert missing == []
 
 
-@pytest.mark.skipif(LOCKED, reason=REASON)
+@pytest.mark.skipif(not FREE_THREADED, reason=REASON)
 def test_the_interpreter_lock_stays_off() -> None:
     assert run_program("-c", USE) == "False\n"
 
 
-@pytest.mark.skipif(LOCKED, reason=REASON)
+@pytest.mark.skipif(not FREE_THREADED, reason=REASON)
 def test_no_extension_turns_the_lock_on() -> None:
     names = [f"kafka_native._native.{each.stem}" for each in sorted(NATIVE.glob("*.pyx"))]
     program = (
@@ -98,4 +91,4 @@ def test_threads_share_clients_that_are_closed() -> None:
     found = json.loads(run_program("-m", "tests.native.thread_stress", "2"))
     assert found["generations"] > 1
     assert found["consumed"] > 0
-    assert found["interpreter_lock"] is LOCKED
+    assert found["interpreter_lock"] is not FREE_THREADED
