@@ -200,6 +200,10 @@ bench-micro: build $(VENV)/.test-ready ## count the instructions of the hot path
 	@.ci/debian-packages valgrind=valgrind
 	$(PY) -m bench micro $(ARGS)
 
+.PHONY: recovery
+recovery: build $(VENV)/.test-ready apt-broker ## the recovery times of three clients in the same outages, recorded in bench/reliability (ARGS='leader --times 1'); on a quiet machine
+	$(PY) -m bench recovery --record $(ARGS)
+
 docs: build ## generate docs/CONFIGURATION.md and the option tables of docs/cli from the declarations, build/evidence.md from dev/
 	$(PY) -m kafka_native._reference docs/CONFIGURATION.md
 	$(PY) -m kafka_native.cli.reference docs/cli

@@ -365,5 +365,13 @@ if __name__ == "__main__":
         from bench.page import main as page_main
 
         page_main(sys.argv[2:], prog_name="python -m bench page")
+    elif sys.argv[1:2] == ["reliability"]:
+        from bench.reliability_page import main as reliability_main
+
+        reliability_main(sys.argv[2:], prog_name="python -m bench reliability")
+    elif sys.argv[1:2] == ["recovery"]:
+        from bench.recovery.main import main as recovery_main
+
+        recovery_main(sys.argv[2:], prog_name="python -m bench recovery")
     else:
         main()

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import MessageSizeTooLargeError
 
 from dev.version import read_commit
+from kafka_native.mock import MockCluster
 from tests.broker import test_planted
+from tests.broker.acked.aio_producer import AioProducer, Written
 from tests.broker.acked.ledger import (
     LIFE_SHIFT,
     NOT_PERSISTED,
@@ -29,7 +32,8 @@ from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
 from tests.harness import reliability
 from tests.harness.cluster_run import Rig, rig_or_skip
-from tests.harness.runs import each_break
+from tests.harness.runs import count_broken, each_break
+from tests.waiting import WAIT_S
 
 LOST = number_of(0, 5)
 
@@ -192,6 +196,35 @@ def test_a_run_is_a_line_with_its_seed_and_commit(tmp_path: Path) -> None:
     assert (good["verdict"], bad["verdict"]) == ("passed", "broken")
     assert (good["options"], good["seconds"], good["faults"]) == ({"seed": 7}, 60, {"kill": 2})
     assert good["commit"] == read_commit()
+
+
+def test_the_violations_are_counted() -> None:
+    result = good()
+    assert count_broken(RULES, result) == {}
+    acked_and_gone(result)
+    reported_twice(result)
+    counts = count_broken(RULES, result)
+    assert (counts["acked_is_there"], counts["one_report_each"]) == (1, 1)
+
+
+def test_the_producer_of_aiokafka_has_the_calls_of_the_others() -> None:
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 2)
+        producer = AioProducer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+        reports: list[tuple[object, int | None]] = []
+
+        def on_delivery(error: object, message: Written) -> None:
+            reports.append((error, message.offset()))
+
+        for _ in range(50):
+            producer.produce("t", b"value", partition=1, on_delivery=on_delivery)
+        assert producer.flush(WAIT_S) == 0
+        assert reports == [(None, offset) for offset in range(50)]
+        producer.produce("t", bytes(2 << 20), partition=1, on_delivery=on_delivery)
+        assert producer.flush(WAIT_S) == 0
+        error, offset = reports[-1]
+        assert isinstance(error, MessageSizeTooLargeError)
+        assert offset is None
 
 
 @pytest.fixture(scope="module")

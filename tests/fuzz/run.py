@@ -8,8 +8,8 @@ With clang, libFuzzer drives them. Otherwise gcc builds them, and driver.c drive
 
 Seeds are in tests/fuzz/corpus/TARGET. A run stores its new inputs in build/fuzz/corpus, never in
 the repository. You add a finding to the seeds by hand, together with its fix. Each run appends a
-line to build/fuzz/ledger.jsonl; --totals sums them up. Ctrl+C or SIGTERM ends the current target
-with its figures.
+line to build/fuzz/ledger.jsonl; --totals sums them up. --record also adds a line for all targets to
+bench/reliability. Ctrl+C or SIGTERM ends the current target with its figures.
 """
 
 from __future__ import annotations
@@ -253,6 +253,7 @@ class Result:
 
     executions: int
     is_clean: bool
+    seconds: float
     stopped_by: int = 0
     """The signal that has ended the run, or 0."""
 
@@ -290,18 +291,19 @@ def run(name: str, runs: int, seconds: int, seed: int, tools: Toolchain) -> Resu
         clean = program.returncode == 0 and executed > 0
     if not clean:
         sys.stderr.write(program.stderr[-8000:])
+    seconds_taken = time.monotonic() - started
     entry = {
         "target": name,
         "driver": tools.name,
         "commit": commit(),
         "seed": seed,
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(seconds_taken, 1),
         "executions": executed,
         "clean": clean,
     }
     with LEDGER.open("a") as ledger:
         ledger.write(json.dumps(entry) + "\n")
-    return Result(executed, clean, program.stopped_by)
+    return Result(executed, clean, seconds_taken, program.stopped_by)
 
 
 def totals() -> int:
@@ -337,6 +339,7 @@ def main() -> int:
         "--toolchain", default="", choices=["clang", "gcc"], help="default: clang if it's there"
     )
     parser.add_argument("--totals", action="store_true", help="sum up the ledger and stop")
+    parser.add_argument("--record", action="store_true", help="add a line to bench/reliability")
     options = parser.parse_args()
     if options.totals:
         return totals()
@@ -345,20 +348,40 @@ def main() -> int:
         parser.error(f"no such target: {', '.join(sorted(unknown))}")
     if not options.runs and not options.seconds:
         parser.error("--runs or --seconds is needed")
-    tools = toolchain(options.toolchain)
-    failed = False
+    return run_all(options, toolchain(options.toolchain))
+
+
+def run_all(options: argparse.Namespace, tools: Toolchain) -> int:
+    """Run the targets of the command line, and return the exit status."""
+    results: dict[str, Result] = {}
     for name in options.targets or TARGETS:
         seed = options.seed or int.from_bytes(os.urandom(3), "big") or 1
-        result = run(name, options.runs, options.seconds, seed, tools)
+        result = results[name] = run(name, options.runs, options.seconds, seed, tools)
         print(
             f"{name:12} {result.executions:>12,} executions, "
             f"{'clean' if result.is_clean else 'FINDING: see build/fuzz/findings'}",
             flush=True,
         )
-        failed = failed or not result.is_clean
         if result.stopped_by:
-            return 1 if failed else 128 + result.stopped_by
-    return 1 if failed else 0
+            break
+    if options.record:
+        record_all(results, options.seed, tools)
+    if not all(each.is_clean for each in results.values()):
+        return 1
+    stopped_by = max((each.stopped_by for each in results.values()), default=0)
+    return 128 + stopped_by if stopped_by else 0
+
+
+def record_all(results: dict[str, Result], seed: int, tools: Toolchain) -> None:
+    """Add the run to bench/reliability: the executions of each target, and the findings."""
+    sys.path.insert(0, str(ROOT))
+    from tests.harness.reliability import record
+
+    executions = {name: each.executions for name, each in results.items()}
+    findings = [f"{name}: a finding" for name, each in results.items() if not each.is_clean]
+    options = {"seed": seed, "driver": tools.name}
+    seconds = sum(each.seconds for each in results.values())
+    record("fuzz", options, seconds, executions, sum(executions.values()), findings)
 
 
 if __name__ == "__main__":

@@ -20,21 +20,26 @@ def record(
     faults: Mapping[str, int],
     records: int,
     broken: Sequence[str],
+    figures: Mapping[str, Any] | None = None,
     folder: Path = FOLDER,
+    commit: str = "",
 ) -> None:
     """Append a run to its workload's file.
 
-    ``options`` has the seed. ``records``: the messages whose fate was checked.
+    ``options`` has the seed. ``records``: the messages whose fate was checked. ``figures``: what
+    else the run has measured. ``commit``: by default the checkout's, which has changed files after
+    the first record.
     """
     line = {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "commit": read_commit(),
+        "commit": commit or read_commit(),
         "options": dict(options),
         "seconds": round(seconds),
         "faults": dict(sorted(faults.items())),
         "records": records,
         "verdict": "broken" if broken else "passed",
         "broken": list(broken),
+        **({"figures": dict(figures)} if figures else {}),
     }
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{workload}.jsonl").open("a") as file:

@@ -72,6 +72,12 @@ def broken(rules: Iterable[Rule[T]], result: T, examples: int | None = None) -> 
     return found
 
 
+def count_broken(rules: Iterable[Rule[T]], result: T) -> dict[str, int]:
+    """Return how often each broken rule is broken."""
+    counts = {rule.__name__: sum(1 for _ in rule(result)) for rule in rules}
+    return {name: count for name, count in counts.items() if count}
+
+
 def each_break(breaks: Mapping[str, Sequence[Callable[[T], None]]]) -> pytest.MarkDecorator:
     """Parametrize a test of the rules with ``rule`` and a function that breaks it."""
     pairs = [(rule, each) for rule, ways in breaks.items() for each in ways]

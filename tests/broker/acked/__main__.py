@@ -11,15 +11,18 @@ import click
 
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
-from tests.broker.acked.verify import violations
+from tests.broker.acked.verify import RULES, violations
 from tests.harness.reliability import record
-from tests.harness.runs import drawn, report
+from tests.harness.runs import count_broken, drawn, report
 
 
 @click.command()
 @click.option("--seconds", default=600.0, show_default=True)
 @click.option(
-    "--client", default="ours", show_default=True, type=click.Choice(["ours", "confluent"])
+    "--client",
+    default="ours",
+    show_default=True,
+    type=click.Choice(["ours", "confluent", "aiokafka"]),
 )
 @click.option("--processes", default=4, show_default=True, help="Producers.")
 @click.option("--rate", default=1000, show_default=True, help="Messages a second and producer.")
@@ -38,7 +41,8 @@ def main(seed: int | None, recorded: bool, **rest: object) -> None:
         found = violations(run.run())
         report(run.lines(), found, run.directory)
     if recorded:
-        record("acked", asdict(options), run.seconds, run.faults, run.records(), found)
+        figures = {"violations": count_broken(RULES, run.result)}
+        record("acked", asdict(options), run.seconds, run.faults, run.records(), found, figures)
     sys.exit(bool(found))
 
 

@@ -13,6 +13,7 @@ import random
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ import confluent_kafka
 
 import kafka_native
 from tests.broker import payload
+from tests.broker.acked.aio_producer import AioProducer
 from tests.broker.acked.ledger import (
     NOT_PERSISTED,
     PERSISTED,
@@ -30,6 +32,11 @@ from tests.broker.acked.ledger import (
 from tests.broker.acked.planted import BUGS, Bug
 from tests.harness.processes import say
 
+PRODUCERS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "ours": kafka_native.Producer,
+    "confluent": confluent_kafka.Producer,
+    "aiokafka": AioProducer,
+}
 STEP_S = 0.02
 FLUSH_S = 150.0
 
@@ -60,8 +67,7 @@ class Producing:
         self._settings = settings
         self._random = random.Random(settings.life)
         self._ledger = Path(settings.path).open("wb", buffering=1 << 20)  # noqa: SIM115
-        library = kafka_native if settings.client == "ours" else confluent_kafka
-        self._producer: Any = library.Producer(settings.conf)
+        self._producer: Any = PRODUCERS[settings.client](settings.conf)
         self._bug = BUGS[settings.bug](self) if settings.bug else Bug(self)
         self._count = 0
 
