@@ -139,13 +139,15 @@ simulate: build $(VENV)/.test-ready ## clients, a mock cluster and faults on one
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 
+PLANTED := tests/planted tests/broker/test_planted.py tests/broker/test_acked.py tests/broker/test_chaos.py tests/broker/test_bank.py
+
 # A tree of its own, with copies of the tests, as a sanitizer build.
-test-planted: apt-build apt-broker $(VENV)/.test-ready ## planted bugs of the C core: each must be caught by its rule
+test-planted: apt-build apt-broker $(VENV)/.test-ready ## all planted bugs, of the Python code, the C core and the test programs: each must be caught by its rule
 	rm -rf build/planted/kafka_native build/planted/tests
 	KN_PLANT=1 $(PY) setup.py -q build --build-base build/planted/tmp --build-lib build/planted
 	cp -R tests dev docs csrc setup.py pyproject.toml build/planted/
 	cd build/planted && KN_PLANT=1 KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. $(CURDIR)/$(PY) -m pytest \
-	    -m slow -p no:cacheprovider tests/broker/test_planted.py $(ARGS)
+	    -m slow -k planted -p no:cacheprovider $(PLANTED) $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer

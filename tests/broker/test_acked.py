@@ -31,7 +31,7 @@ from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
 from tests.harness import reliability
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import CLIENT_FAULTS, Rig, rig_or_skip
 from tests.harness.runs import count_broken, each_break
 from tests.waiting import WAIT_S
 
@@ -173,7 +173,8 @@ def test_every_planted_bug_of_the_core_has_a_run() -> None:
         for source in csrc.glob("*/*.c")
         for name in re.findall(r'kn_planted\("([^"]+)"\)', source.read_text())
     }
-    assert found == {planted.bug for planted in test_planted.BUGS} | {test_planted.SHOWN_ABORTED}
+    planted = [*test_planted.BUGS, test_planted.SHOWN_ABORTED]
+    assert found == {each.bug for each in planted}
 
 
 def broken_rules(result: Result) -> set[str]:
@@ -245,6 +246,20 @@ def test_no_acked_message_is_lost_written_twice_or_out_of_order(three: Rig) -> N
     assert violations(result) == [], f"the producers' output is in {run.directory}"
     assert run.count(PERSISTED)
     assert run.faults
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+def test_faults_of_the_process_and_a_rolling_restart_break_no_rule(three: Rig) -> None:
+    faults = (*CLIENT_FAULTS, "roll")
+    options = Options(seconds=40.0, timeout_s=4.0, fault_every_s=(0.2, 1.5), faults=faults)
+    run = Run(three, options)
+    result = run.run()
+    print("\n".join([str(options), *run.lines()]))
+    assert violations(result) == [], f"the producers' output is in {run.directory}"
+    assert run.count(PERSISTED)
+    assert set(run.faults) == set(faults)
 
 
 @pytest.mark.slow

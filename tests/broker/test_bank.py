@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from kafka_native import KafkaException, Producer
+from tests.broker.bank.planted import BUGS
 from tests.broker.bank.run import Options, Run, bank_rig
 from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import quiet
@@ -88,6 +89,7 @@ def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) 
 
 def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
+    assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
 
 
 def test_open_transactions_are_found_in_the_tools_output() -> None:
@@ -172,3 +174,16 @@ def test_the_sum_of_money_is_conserved(three: Rig) -> None:
     assert violations(result) == [], f"the processors' output is in {run.directory}"
     assert result.orders
     assert run.faults
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_of_a_processor_is_caught(three: Rig, name: str) -> None:
+    options = Options(
+        seconds=20.0, timeout_s=4.0, fault_every_s=(0.2, 1.0), bug=name, faults=("cut", "refuse")
+    )
+    run = Run(three, options)
+    found = violations(run.run())
+    print("\n".join([str(options), *run.lines(), *found]))
+    assert {text.split(":")[0] for text in found} & BUGS[name].rules

@@ -14,6 +14,7 @@ import pytest
 
 from tests.broker.chaos import commit_log, figures
 from tests.broker.chaos.history import Commit, History, Life, Round
+from tests.broker.chaos.planted import BUGS
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import RULES, violations
 from tests.broker.cluster import Cluster
@@ -194,6 +195,7 @@ def test_an_unanswered_commit_may_be_carried_out_late(tmp_path: Path) -> None:
 
 def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
+    assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
 
 
 def test_a_log_is_read_up_to_its_last_whole_line(tmp_path: Path) -> None:
@@ -243,3 +245,15 @@ def test_nothing_is_lost_and_each_partition_has_one_owner(
     print("\n".join([str(options), *figures.lines(history)]))
     assert violations(history) == [], f"the logs are in {run.directory}"
     assert history.faults
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_of_a_member_is_caught(owned3: Cluster, name: str) -> None:
+    options = Options(seconds=8.0, commits="sync", bug=name, faults=("join", "leave"))
+    options.settle_s = 10.0  # it never settles with some bugs
+    run = Run(owned3, options)
+    found = violations(run.run())
+    print("\n".join([str(options), *found]))
+    assert {text.split(":")[0] for text in found} & BUGS[name].rules

@@ -33,21 +33,42 @@ class Planted(NamedTuple):
     """A bug of csrc/base/planted.h, the rules that it may break, and faults that make it show."""
 
     bug: str
+    what: str
     rules: set[str]
     faults: tuple[str, ...] = ("cut",)
     message_timeout_ms: int = 120_000
 
 
 BUGS = (
-    Planted("renumbered-retry", {"nothing_twice", "in_order"}, DECK),
-    Planted("acked-unanswered", {"acked_is_there"}, DECK),
-    Planted("wrong-offset", {"acked_is_there"}),
-    Planted("foreign-bytes", {"every_byte_is_its_own"}),
-    Planted("denied-write", {"failures_are_honest"}, ("stall", "refuse", "cut"), 1500),
-    Planted("skipped-batch", {"readers_agree"}),
+    Planted(
+        "renumbered-retry",
+        "A retry gets a new sequence number",
+        {"nothing_twice", "in_order"},
+        DECK,
+    ),
+    Planted(
+        "acked-unanswered",
+        "A request without a response counts as acknowledged",
+        {"acked_is_there"},
+        DECK,
+    ),
+    Planted("wrong-offset", "A batch is reported one offset too high", {"acked_is_there"}),
+    Planted("foreign-bytes", "A batch has another batch's bytes", {"every_byte_is_its_own"}),
+    Planted(
+        "denied-write",
+        "A written batch whose time is over is reported as not written",
+        {"failures_are_honest"},
+        ("stall", "refuse", "cut"),
+        1500,
+    ),
+    Planted("skipped-batch", "The consumer skips batches", {"readers_agree"}),
 )
-
-SHOWN_ABORTED = "shown-aborted"
+SHOWN_ABORTED = Planted(
+    "shown-aborted",
+    "A committed reader gets aborted records",
+    {"readers_agree", "nothing_aborted_is_seen"},
+    ("kill",),
+)
 
 
 @pytest.fixture(scope="module")
@@ -80,14 +101,14 @@ def test_a_planted_bug_is_caught(
 
 
 def test_a_consumer_that_shows_aborted_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED)
+    monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED.bug)
     with rig_or_skip(bank_rig(0)) as three:
-        run = bank.Run(three, bank.Options(seconds=15.0, faults=("kill",)))
+        run = bank.Run(three, bank.Options(seconds=15.0, faults=SHOWN_ABORTED.faults))
         found = verify.violations(run.run())
     print("\n".join([*run.lines(), *found]))
-    assert {text.split(":")[0] for text in found} >= {"readers_agree", "nothing_aborted_is_seen"}
+    assert {text.split(":")[0] for text in found} >= SHOWN_ABORTED.rules
 
 
 @pytest.mark.parametrize("timeout_ms", [1500, 120_000])
 def test_the_same_build_without_a_bug_breaks_no_rule(three: Rig, timeout_ms: int) -> None:
-    assert not broken_rules(three, Planted("none", set(), DECK, timeout_ms))
+    assert not broken_rules(three, Planted("none", "No bug", set(), DECK, timeout_ms))

@@ -7,7 +7,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 from confluent_kafka import KafkaException
@@ -20,11 +21,23 @@ from tests.broker.support import in_sync
 from tests.harness.processes import Child
 from tests.harness.proxy import Chaos, Proxy
 from tests.harness.runs import FaultRun
+from tests.harness.wall_clock import WallClock
 
 STEP_S = 0.05
 BYTES_MAX = 30_000
 """A connection is cut before it has carried more bytes, even inside a request."""
 ADMIN_S = 10.0
+HOLD_S = 10
+"""A process keeps its interpreter lock for so long."""
+JUMPS_S = (-3 * 86_400, -3600, -60, 0, 60, 1800)
+"""The jumps of a wall clock. Brokers refuse messages from later than in an hour.
+
+They delete messages from before seven days.
+"""
+ROLL_EVERY_S = 0.5
+ROLL_S = 120.0
+CLIENT_FAULTS = ("files", "hold", "fork", "clock")
+"""Faults in the client's process. It has to obey `client_faults`, and be a `_child()`."""
 
 
 class Rig(NamedTuple):
@@ -89,6 +102,10 @@ class ClusterRun(FaultRun):
         ] = {}  # proxies that refuse, with their targets
         self._away: tuple[Broker, float] | None = None  # a stopped broker, and when to start it
         self._frozen: tuple[Broker, float] | None = None
+        self._roll: list[Broker] = []  # the brokers that are still to be restarted
+        self._roll_at = 0.0
+        self._clocks: dict[int, WallClock] = {}
+        self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
 
     @property
@@ -98,6 +115,12 @@ class ClusterRun(FaultRun):
     @abstractmethod
     def _start(self, slot: int) -> None:
         """Start the process of a slot, and count its life."""
+
+    def _child(self, slot: int, module: str, settings: Any, output: Path) -> Child:
+        """Start a process of a slot, with a wall clock of its own."""
+        clock = self._clocks[slot] = WallClock(self.directory / f"clock-{slot}.{self._lives}")
+        self._busy_until.pop(slot, None)
+        return Child(module, settings, output, clock.environment)
 
     def _make_faults(self) -> None:
         """Start the processes, make faults for the time of the options, and end all faults."""
@@ -118,6 +141,8 @@ class ClusterRun(FaultRun):
             for process in self._slots.values():
                 if process.resume_at is not None and now >= process.resume_at:
                     process.resume()
+                if process.unlimit_at is not None and now >= process.unlimit_at:
+                    process.unlimit_files()
             for slot in [slot for slot, at in self._start_at.items() if now >= at]:
                 del self._start_at[slot]
                 self._start(slot)
@@ -129,17 +154,35 @@ class ClusterRun(FaultRun):
             if self._away is not None and now >= self._away[1]:
                 self._away[0].start()
                 self._away = None
+            if self._roll and now >= self._roll_at:
+                self._restart_next(now)
             if now >= until:
                 return
             time.sleep(min(until - now, STEP_S))
 
+    def _restart_next(self, now: float) -> None:
+        """Restart the next broker of a rolling restart, once the one before is back."""
+        self._roll_at = now + ROLL_EVERY_S
+        if self._all_brokers_are_well():
+            broker = self._roll.pop()
+            broker.stop()
+            self._away = (broker, time.monotonic() + ROLL_EVERY_S)
+
     def _heal(self) -> None:
         """End all faults."""
         self._fates.calm = True
+        deadline = time.monotonic() + ROLL_S
+        while self._roll:
+            assert time.monotonic() < deadline, "the brokers weren't all restarted"
+            self._watch(time.monotonic() + ROLL_EVERY_S)
         due = [*self._start_at.values(), *(at for at, _ in self._open_at.values())]
         due += [
             process.resume_at for process in self._slots.values() if process.resume_at is not None
         ]
+        due += [
+            process.unlimit_at for process in self._slots.values() if process.unlimit_at is not None
+        ]
+        due += self._busy_until.values()
         due += [each[1] for each in (self._away, self._frozen) if each is not None]
         self._watch(max([0.0, *due]))
         self._cluster.wait_until_up()
@@ -180,7 +223,9 @@ class ClusterRun(FaultRun):
         well = [
             slot
             for slot, each in self._slots.items()
-            if slot not in self._start_at and each.resume_at is None
+            if slot not in self._start_at
+            and each.resume_at is None
+            and self._busy_until.get(slot, 0.0) < time.monotonic()
         ]
         return self._random.choice(well) if len(well) > 1 else None
 
@@ -219,6 +264,9 @@ class ClusterRun(FaultRun):
         return True
 
     def _may_hit_a_broker(self) -> bool:
+        return not self._roll and self._all_brokers_are_well()
+
+    def _all_brokers_are_well(self) -> bool:
         if self._away is not None or self._frozen is not None:
             return False
         return all(in_sync(self._cluster, topic) for topic in self._topics)
@@ -230,6 +278,14 @@ class ClusterRun(FaultRun):
         broker = self._random.choice(list(self._cluster.brokers.values()))
         self._random.choice([broker.stop, broker.kill])()
         self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
+        return True
+
+    def _fault_roll(self) -> bool:
+        """Restart all brokers, one after the other."""
+        if not self._may_hit_a_broker():
+            return False
+        self._roll = list(self._cluster.brokers.values())
+        self._random.shuffle(self._roll)
         return True
 
     def _fault_stall(self) -> bool:
@@ -266,3 +322,35 @@ class ClusterRun(FaultRun):
                     raise
                 return False  # the controller has just moved
         return True
+
+    # --- faults of the client's process ---
+
+    def _fault_files(self) -> bool:
+        """Let a process open no socket for a while, and cut its connections to a broker."""
+        process = self._well()
+        if process is not None:
+            process.limit_files(self._random.uniform(1.0, 6.0))
+            self._random.choice(self._proxies).cut_all()
+        return process is not None
+
+    def _fault_hold(self) -> bool:
+        """Let a process keep its interpreter lock. The client's own threads go on."""
+        slot = self._victim()
+        if slot is not None:
+            self._slots[slot].send(f"hold {HOLD_S}")
+            self._busy_until[slot] = time.monotonic() + HOLD_S
+        return slot is not None
+
+    def _fault_fork(self) -> bool:
+        """Let a process fork. The child uses the client and ends."""
+        process = self._well()
+        if process is not None:
+            process.send("fork")
+        return process is not None
+
+    def _fault_clock(self) -> bool:
+        """Let the wall clock of a process jump. Nothing may depend on it."""
+        slot = self._victim()
+        if slot is not None:
+            self._clocks[slot].jump(self._random.choice(JUMPS_S))
+        return slot is not None

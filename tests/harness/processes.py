@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -18,6 +19,8 @@ from tests.waiting import PROGRAM_S
 
 PROC = Path("/proc")
 ROOT = Path(__file__).resolve().parents[2]
+FILES_MIN = 8
+"""A process has so many files open from its start to its end."""
 GUARD = Path(__file__).with_name("guard.py")
 
 
@@ -54,10 +57,16 @@ class Child:
     Its standard input is a line of settings, then commands.
     """
 
-    def __init__(self, module: str, settings: Any, output: Path) -> None:
+    def __init__(
+        self,
+        module: str,
+        settings: Any,
+        output: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         """``settings`` is a dataclass. The module gets it as JSON.
 
-        Its output is appended to ``output``.
+        Its output is appended to ``output``. ``environment`` is by default that of the tests.
         """
         with output.open("ab") as printed:
             self._process = subprocess.Popen(
@@ -66,8 +75,11 @@ class Child:
                 stdout=printed,
                 stderr=printed,
                 cwd=ROOT,
+                env=environment,
                 text=True,
             )
+        self.unlimit_at: float | None = None
+        """The time at which the process must get file descriptors again."""
         self.resume_at: float | None = None
         """The time at which a stopped process must be resumed."""
         self.send(json.dumps(asdict(settings)))
@@ -94,6 +106,22 @@ class Child:
         if self.resume_at is not None:
             self._process.send_signal(signal.SIGCONT)
             self.resume_at = None
+
+    def limit_files(self, seconds: float) -> None:
+        """Let the process open no more files and sockets. The caller must end that in time."""
+        self._set_files_max(FILES_MIN)
+        self.unlimit_at = time.monotonic() + seconds
+
+    def unlimit_files(self) -> None:
+        """End `limit_files()`."""
+        if self.unlimit_at is not None:
+            self._set_files_max(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+            self.unlimit_at = None
+
+    def _set_files_max(self, count: int) -> None:
+        with suppress(ProcessLookupError):  # it has just ended
+            hard = resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE)[1]
+            resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, (count, hard))
 
     def leave(self) -> None:
         """Send the command to end."""

@@ -187,11 +187,23 @@ def test_go_modules_have_checksums() -> None:
         assert [
             f"{name} {version}" for name, version in required if f"{name} {version} h1:" not in sums
         ] == []
-    assert not [
-        path
-        for path in tree.files()
-        if path.name in ("Cargo.toml", "package.json", "requirements.txt")
-    ]
+
+
+def test_rust_crates_have_checksums() -> None:
+    crates = [path for path in tree.files() if path.name == "Cargo.toml"]
+    assert crates
+    for path in crates:
+        packages = tree.text_of(path.with_name("Cargo.lock")).split("[[package]]")[1:]
+        fetched = [text for text in packages if "\nsource = " in text]
+        assert len(fetched) > 1
+        assert [
+            text for text in fetched if not re.search(r'^checksum = "\w{64}"$', text, re.M)
+        ] == []
+
+
+def test_no_other_kind_of_download_is_declared() -> None:
+    unchecked = ("package.json", "requirements.txt")
+    assert [path for path in tree.files() if path.name in unchecked] == []
 
 
 def test_other_clients_have_exact_versions() -> None:

@@ -1,8 +1,9 @@
 """One producer as a process: it writes numbered messages and keeps the ledger.
 
-    python -m tests.broker.acked.producer < settings, then "leave"
+    python -m tests.broker.acked.producer < settings, then commands
 
-The command to leave ends it: it waits for all reports, closes, and says how long that took.
+The command ``leave`` ends it: it waits for all reports, closes, and says how long that took.
+`client_faults` has the other commands.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from tests.broker.acked.ledger import (
     number_of,
 )
 from tests.broker.acked.planted import BUGS, Bug
+from tests.harness import client_faults
 from tests.harness.processes import say
 
 PRODUCERS: dict[str, Callable[[dict[str, Any]], Any]] = {
@@ -127,6 +129,16 @@ class Producing:
         place = -1 if offset is None or status != PERSISTED else offset
         self._ledger.write(b"r %d %d %d %s\n" % (number, partition, place, status.encode()))
 
+    def is_refused(self) -> bool:
+        """Use the producer in a forked child. Return whether it refuses that."""
+        if self._settings.client != "ours":
+            return True  # librdkafka doesn't refuse it
+        try:
+            self._producer.produce(self._settings.topic, b"of a forked child")
+        except RuntimeError:
+            return True
+        return False
+
     def _status(self, error: Any, message: Any) -> str:
         if error is None:
             return PERSISTED
@@ -143,6 +155,8 @@ def main() -> None:
         for line in sys.stdin:
             if line.strip() == "leave":
                 producing.leaving.set()
+            else:
+                client_faults.obey(line, producing.is_refused)
         if not producing.leaving.is_set():
             os._exit(3)  # the run has ended
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 
 import click
 
+from tests.broker.bank.planted import BUGS
 from tests.broker.bank.run import Options, Run, bank_rig
 from tests.broker.bank.verify import violations
 from tests.harness.reliability import record
@@ -23,7 +24,7 @@ from tests.harness.runs import drawn, report
 @click.option("--processes", default=4, show_default=True)
 @click.option("--rate", default=200, show_default=True, help="Orders a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
-@click.option("--bug", default="", help="Processors misbehave: rewind.")
+@click.option("--bug", default="", type=click.Choice(["", *BUGS]), help="Processors misbehave.")
 @click.option("--record", "recorded", is_flag=True, help="Add the run to bench/reliability.")
 def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off processors, stop and start brokers, and check the rules."""

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import click
 
 from tests.broker.chaos.figures import lines
+from tests.broker.chaos.planted import BUGS
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import violations
 from tests.broker.cluster import start
@@ -46,7 +47,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--static", is_flag=True, help="With group.instance.id.")
 @click.option("--regex", is_flag=True, help="Subscribes to a pattern.")
-@click.option("--bug", default="", help="Member 0 misbehaves: ahead, back, skip, keep, hang.")
+@click.option("--bug", default="", type=click.Choice(["", *BUGS]), help="Member 0 misbehaves.")
 @click.option("--record", "recorded", is_flag=True, help="Add the runs to bench/reliability.")
 def main(
     assignors: tuple[str, ...], protocol: str, seed: int | None, recorded: bool, **rest: object

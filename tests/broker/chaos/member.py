@@ -84,6 +84,7 @@ class Member:
         self._commit_at = 0.0
         self._kept: set[tuple[str, int]] = set()
         self._taken = 0
+        self._commits = 0
 
     # --- the group's callbacks ---
 
@@ -165,7 +166,9 @@ class Member:
     # --- commits ---
 
     def _commit(self, what: list[tuple[str, int]], wait: bool) -> None:
-        ahead = {"ahead": 40, "back": -40}.get(self._settings.bug, 0)
+        self._commits += 1
+        back = -400 if self._commits % 2 == 0 else 0
+        ahead = {"ahead": 40, "back": back}.get(self._settings.bug, 0)
         found = {key: max(self._next.pop(key) + ahead, 0) for key in what if key in self._next}
         if not found:
             return
