@@ -91,8 +91,9 @@ def exceeded(figures: dict[str, float], budget: dict[str, float]) -> list[str]:
 def main(cases: tuple[str, ...], write: bool) -> None:
     """Count the instructions of operations, and compare them with bench/micro/budget.json.
 
-    A figure more than 5 % above its budget ends it with status 1. Figures of another Python,
-    compiler or processor aren't compared.
+    A figure that is twice more than 5 % above its budget ends it with status 1: how many records a
+    fetch brings changes the figures of consumers a little. Figures of another Python, compiler or
+    processor aren't compared.
     """
     if reason := missing():
         raise click.ClickException(reason)
@@ -100,6 +101,9 @@ def main(cases: tuple[str, ...], write: bool) -> None:
     figures = counted(names)
     saved = json.loads(BUDGET.read_text())
     budget: dict[str, float] = saved["budget"]
+    if again := [name for name in names if exceeded({name: figures[name]}, budget)]:
+        for name, figure in counted(again).items():
+            figures[name] = min(figure, figures[name])
     show(figures, budget)
     if write:
         budget |= {name: round(figure, 1) for name, figure in figures.items()}
