@@ -1,6 +1,6 @@
 """Threads that call produce() of one producer, against one thread that does.
 
-    python -m bench.produce_threads [calls] [rounds]
+    python -m bench.produce_threads [CALLS] [ROUNDS] [--locks]
 
 Each line has the sum of calls per second over all threads, and the processor time of a call. They
 differ if threads wait for each other, or for a processor. The messages go nowhere: the producer
@@ -10,12 +10,18 @@ keeps them until it is purged.
 from __future__ import annotations
 
 import logging
+import os
 import statistics
+import subprocess
 import sys
 import sysconfig
 import threading
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
+
+import click
 
 from kafka_native import KafkaError, Message, Producer
 from kafka_native.mock import MockCluster
@@ -75,10 +81,28 @@ def run(cluster: MockCluster, threads: int, calls: int, arguments: dict[str, Any
     return Result(made / seconds, sum(cpu for _, _, cpu in spans) / made * 1e9)
 
 
-def main() -> None:
+def with_lock_times() -> None:
+    """Begin this program again with a library that measures mutexes, and prints what it found."""
+    with TemporaryDirectory() as folder:
+        library = Path(folder) / "lock_times.so"
+        source = Path(__file__).with_name("lock_times.c")
+        subprocess.run(["cc", "-O2", "-shared", "-fPIC", "-o", library, source, "-ldl"], check=True)
+        words = [word for word in sys.argv[1:] if word != "--locks"]
+        command = [sys.executable, "-m", "bench.produce_threads", *words]
+        done = subprocess.run(command, env={**os.environ, "LD_PRELOAD": str(library)}, check=False)
+    sys.exit(done.returncode)
+
+
+@click.command()
+@click.argument("calls", default=100_000)
+@click.argument("rounds", default=15)
+@click.option(
+    "--locks", is_flag=True, help="Also print how long mutexes are held. Calls are slower."
+)
+def main(calls: int, rounds: int, locks: bool) -> None:
     """Print a line for each number of threads, without and with a callback."""
-    calls = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 15
+    if locks:
+        with_lock_times()
     lock = "without" if sysconfig.get_config_var("Py_GIL_DISABLED") else "with"
     print(f"Python {sys.version.split()[0]} {lock} an interpreter lock")
     cases: list[tuple[str, dict[str, Any]]] = [

@@ -370,6 +370,9 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
     engine->brokers[engine->broker_count] = broker;
     engine->broker_count++; /* after the entry is written: see engine_abandon() */
     kn_mutex_unlock(&engine->lock);
+    /* kn_engine_stop() in another thread may have stopped all brokers before this one was here, and
+     * waits for this one, too */
+    if (atomic_load(&engine->producer.refusing) == KN_ERR_CLOSED) kn_broker_thread_stop(broker);
     return handle;
 }
 
