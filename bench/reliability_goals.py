@@ -156,7 +156,8 @@ GOALS = (
             Need("logical hours", hours, 20, 2500),
             Need("rarest fault", rarest, None, 1000),
         ),
-        "7 of the 24 faults",
+        "10 of the 24 faults: frozen or killed processes, bandwidth, packet loss, recreated "
+        "topics, truncated logs, quotas, expired logins, failing system calls",
     ),
     Goal(
         "G2",
