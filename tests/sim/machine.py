@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from tempfile import gettempdir
+from tempfile import mkdtemp
 from typing import Any
 
 from tests.sim.faults import Fault
 
 FOLDER = Path(__file__).parent
 ROOT = FOLDER.parent.parent
-WORKLOAD = FOLDER / "inside" / "workload.py"
+WORKLOAD = Path("inside", "workload.py")
+LIBRARY = "machine.so"
 FIXED_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE: sets of objects are in the order of addresses
 TIMEOUT_S = 3600.0
 
@@ -55,31 +58,38 @@ class Outcome:
     result: dict[str, Any]
 
 
+@functools.cache
 def build(folder: Path | None = None) -> Path:
-    """Compile the machine, and return its library. Raises `Unsimulated`."""
+    """Make a folder with the machine and copies of the programs. Raises `Unsimulated`.
+
+    Nobody else writes to the copies. So no run differs from the next one by what Python finds in
+    their folders, or compiles.
+    """
     if not (sys.platform == "linux" and sys.implementation.name == "cpython"):
         raise Unsimulated("the machine needs Linux and CPython")
-    library = (folder or Path(gettempdir())) / f"kafka-native-machine-{os.getuid()}.so"
-    source = FOLDER / "machine.c"
-    if not library.exists() or library.stat().st_mtime < source.stat().st_mtime:
-        made = library.with_suffix(f".{os.getpid()}")
-        flags = ["-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"]
-        try:
-            subprocess.run(["cc", *flags, "-o", made, source], check=True)
-        except (OSError, subprocess.CalledProcessError) as error:
-            raise Unsimulated(f"no C compiler builds the machine: {error}") from None
-        made.replace(library)
-    return library
-
-
-@functools.cache
-def _compiled(library: Path) -> Path:
-    """Compile every module once, so that no run differs from the next one by what it compiles."""
-    folder = library.with_suffix(".pyc")
-    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
-    environment["PYTHONPYCACHEPREFIX"] = str(folder)
-    subprocess.run([sys.executable, WORKLOAD, "--import"], check=True, env=environment)
+    if folder is None:
+        folder = Path(mkdtemp(prefix="kafka-native-machine-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    flags = ["-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"]
+    try:
+        subprocess.run(["cc", *flags, "-o", folder / LIBRARY, FOLDER / "machine.c"], check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Unsimulated(f"no C compiler builds the machine: {error}") from None
+    for source in (ROOT / "kafka_native", FOLDER / "inside"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(source, folder / source.name, ignore=ignored)
+    command = [sys.executable, folder / WORKLOAD, "--import"]
+    subprocess.run(command, check=True, env=_environment(folder), cwd=folder)
     return folder
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONHASHSEED": "0",
+        "PYTHONPATH": str(folder),
+        "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
+    }
 
 
 def _prepare_process() -> None:
@@ -88,27 +98,26 @@ def _prepare_process() -> None:
         os._exit(125)
 
 
-def simulate(options: Options, library: Path | None = None, trace: Path | None = None) -> Outcome:
-    """Run the workload on the machine. Raises RuntimeError with what it said if it fails."""
-    library = library or build()
-    environment = {
-        "PATH": os.environ["PATH"],
-        "PYTHONHASHSEED": "0",
-        "PYTHONPATH": str(ROOT),
-        "PYTHONPYCACHEPREFIX": str(_compiled(library)),
+def simulate(options: Options, folder: Path | None = None, trace: Path | None = None) -> Outcome:
+    """Run the workload on the machine. Raises RuntimeError with what it said if it fails.
+
+    ``folder``: what `build()` has returned.
+    """
+    folder = folder or build()
+    environment = _environment(folder) | {
         "MALLOC_ARENA_MAX": "1",
         "MACHINE_SEED": str(options.seed),
-        "LD_PRELOAD": str(library),
+        "LD_PRELOAD": str(folder / LIBRARY),
     }
     if trace:
         environment["MACHINE_TRACE"] = str(trace)
     done = subprocess.run(
-        [sys.executable, "-B", WORKLOAD],
+        [sys.executable, "-B", folder / WORKLOAD],
         input=json.dumps(asdict(options)),
         capture_output=True,
         text=True,
         env=environment,
-        cwd=FOLDER,
+        cwd=folder,
         preexec_fn=_prepare_process,
         timeout=TIMEOUT_S,
         check=False,

@@ -19,8 +19,8 @@ SEED = 1
 
 
 @pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The machine. Without it the tests are skipped, with the reason."""
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The machine's folder. Without it the tests are skipped, with the reason."""
     try:
         made = build(tmp_path_factory.mktemp("machine"))
         simulate(Options(seconds=1), made)
@@ -36,24 +36,24 @@ def found(outcome: Outcome) -> list[str]:
 # --- whole runs ---
 
 
-def test_a_seed_repeats_to_the_last_byte(library: Path) -> None:
+def test_a_seed_repeats_to_the_last_byte(machine: Path) -> None:
     options = Options(SEED, 120, 5.0, "", plan(SEED, 120, 10))
-    first, second = simulate(options, library), simulate(options, library)
+    first, second = simulate(options, machine), simulate(options, machine)
     assert first == second
-    assert first.digest != simulate(replace(options, seed=SEED + 1), library).digest
+    assert first.digest != simulate(replace(options, seed=SEED + 1), machine).digest
 
 
-def test_minutes_with_each_fault_break_no_rule(library: Path) -> None:
+def test_minutes_with_each_fault_break_no_rule(machine: Path) -> None:
     faults = plan(SEED, 600, 6)
-    outcome = simulate(Options(SEED, 600, 5.0, "", faults), library)
+    outcome = simulate(Options(SEED, 600, 5.0, "", faults), machine)
     assert set(outcome.result["faults"]) == set(KINDS)
     assert found(outcome) == []
     assert outcome.seconds > 600
 
 
-def test_it_waits_for_no_real_time(library: Path) -> None:
+def test_it_waits_for_no_real_time(machine: Path) -> None:
     """Ten minutes almost without messages: only heartbeats and fetches that wait."""
-    outcome = simulate(Options(SEED, 600, 1e9), library)
+    outcome = simulate(Options(SEED, 600, 1e9), machine)
     assert outcome.seconds > 600
     assert found(outcome) == []
 
@@ -66,10 +66,10 @@ def test_it_waits_for_no_real_time(library: Path) -> None:
     ],
 )
 def test_a_planted_bug_breaks_its_rule(
-    library: Path, bug: str, rule: str, faults: Sequence[tuple[str, list[int]]]
+    machine: Path, bug: str, rule: str, faults: Sequence[tuple[str, list[int]]]
 ) -> None:
     each = [Fault(at, kind, arguments) for at in (30, 60, 90) for kind, arguments in faults]
-    outcome = simulate(Options(SEED, 120, 1.0, bug, each), library)
+    outcome = simulate(Options(SEED, 120, 1.0, bug, each), machine)
     assert any(text.startswith(f"{rule}:") for text in found(outcome)), found(outcome)
 
 
