@@ -29,10 +29,11 @@ BYTES_MAX = 30_000
 ADMIN_S = 10.0
 HOLD_S = 10
 """A process keeps its interpreter lock for so long."""
-JUMPS_S = (-3 * 86_400, -3600, -60, 0, 60, 1800)
+JUMPS_S = (-20 * 3600, -3600, -60, 0, 60, 1800)
 """The jumps of a wall clock. Brokers refuse messages from later than in an hour.
 
-They delete messages from before seven days.
+When a broker starts, it forgets producers whose last message has a time of more than a day ago
+(producer.id.expiration.ms). Then it can't recognize what such a producer repeats.
 """
 ROLL_EVERY_S = 0.5
 ROLL_S = 120.0
