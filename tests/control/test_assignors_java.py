@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -124,9 +123,8 @@ def changed(
         later[f"new-{number}"] = MemberSubscription(f"new-{number}", topics=list(topics))
     if rng.random() < 0.2 and later:
         odd = rng.choice(sorted(later))
-        later[odd] = replace(
-            later[odd], topics=rng.sample(list(partitions), rng.randint(1, len(partitions)))
-        )
+        topics = rng.sample(list(partitions), rng.randint(1, len(partitions)))
+        later[odd] = later[odd]._replace(topics=topics)
     grown = dict(partitions)
     if rng.random() < 0.3:
         grown["t0"] = [
@@ -143,9 +141,9 @@ def with_claims(name: str, members: Members, before: Assignment, generation: int
         if had is None:
             rejoining[member_id] = member
         elif name == "sticky":
-            rejoining[member_id] = replace(member, user_data=pack_sticky(had, generation))
+            rejoining[member_id] = member._replace(user_data=pack_sticky(had, generation))
         else:
-            rejoining[member_id] = replace(member, owned=had, generation=generation)
+            rejoining[member_id] = member._replace(owned=had, generation=generation)
     return rejoining
 
 
