@@ -552,6 +552,14 @@ static void forget_sequence(struct kn_batch *batch)
     if (batch->id > *newest) *newest = batch->id;
 }
 
+/* Under lock: returns the position of a batch with this id in a list in id order. */
+static struct kn_list *position_of(struct kn_list *list, int64_t id)
+{
+    struct kn_list *at = list->next;
+    while (at != list && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id) at = at->next;
+    return at;
+}
+
 /* Under lock: an id; INT64_MAX: none. */
 static int64_t oldest_unsettled(struct kn_sequence *sequence)
 {
@@ -559,18 +567,13 @@ static int64_t oldest_unsettled(struct kn_sequence *sequence)
     return node ? KN_LIST_ENTRY(node, struct kn_batch, sequence_node)->id : INT64_MAX;
 }
 
-/* Under lock: the batch and held ones whose turn has come go to `ready`, or it is held. */
+/* Under lock: the batch is reported now, in `ready`, or held. */
 static void report_in_order(struct kn_sequence *sequence, struct kn_batch *batch,
                             struct kn_list *ready)
 {
-    if (batch->persistence != KN_PERSISTED || batch->id < oldest_unsettled(sequence)) {
+    if (batch->persistence != KN_PERSISTED || batch->id < oldest_unsettled(sequence))
         kn_list_push_back(ready, &batch->node);
-        return;
-    }
-    struct kn_list *at = sequence->held.prev;
-    while (at != &sequence->held && KN_LIST_ENTRY(at, struct kn_batch, node)->id > batch->id)
-        at = at->prev;
-    kn_list_insert_before(at->next, &batch->node);
+    else kn_list_insert_before(position_of(&sequence->held, batch->id), &batch->node);
 }
 
 /* Under lock, after batches were settled: the held ones whose turn has come go to `ready`. */
@@ -782,15 +785,6 @@ static void batch_is_back(struct kn_accumulator *accumulator, const struct kn_ba
     request_check(accumulator, at_us, notice);
 }
 
-/* Under lock: returns the position of a batch with this id. */
-static struct kn_list *position_of(struct kn_accumulator *accumulator, int64_t id)
-{
-    struct kn_list *at = accumulator->waiting.next;
-    while (at != &accumulator->waiting && KN_LIST_ENTRY(at, struct kn_batch, node)->id < id)
-        at = at->next;
-    return at;
-}
-
 int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *batch, int32_t at)
 {
     struct kn_notice notice = {0};
@@ -799,7 +793,7 @@ int kn_accumulator_split(struct kn_accumulator *accumulator, struct kn_batch *ba
     int status = kn_batch_split(batch, &accumulator->producer->client->codecs, at, halves);
     if (status != KN_OK) return status;
     kn_mutex_lock(&accumulator->lock);
-    struct kn_list *place = position_of(accumulator, batch->id);
+    struct kn_list *place = position_of(&accumulator->waiting, batch->id);
     for (int i = 0; i < 2; i++) {
         kn_list_insert_before(place, &halves[i]->node);
         if (halves[i]->base_sequence >= 0)
@@ -831,7 +825,7 @@ void kn_accumulator_requeue(struct kn_accumulator *accumulator, struct kn_batch 
         batch->base_sequence = -1;
         batch->encoded = 0;
     }
-    kn_list_insert_before(position_of(accumulator, batch->id), &batch->node);
+    kn_list_insert_before(position_of(&accumulator->waiting, batch->id), &batch->node);
     batch_is_back(accumulator, batch, &notice);
     kn_mutex_unlock(&accumulator->lock);
     kn_notice_send(&notice, accumulator);
@@ -871,21 +865,16 @@ void kn_accumulator_settle(struct kn_accumulator *accumulator, struct kn_batch *
 
 /* --- the control thread's side --- */
 
-/* Reports the failed batches, and the held ones behind them. */
-static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed, int status,
-                           int16_t error_code, const char *text)
+/* Reports the failed batches, and then those that were held behind them. */
+static void deliver_failed(struct kn_accumulator *accumulator, struct kn_list *failed,
+                           struct kn_list *released, int status, int16_t error_code,
+                           const char *text)
 {
-    struct kn_list ready, *node;
-    kn_list_init(&ready);
-    kn_mutex_lock(&accumulator->lock);
-    release_held(&accumulator->sequence, &ready);
-    kn_mutex_unlock(&accumulator->lock);
-    while ((node = kn_list_pop_front(failed))) {
-        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, node);
-        kn_batch_set_error(batch, status, error_code, text, text ? strlen(text) : 0);
-        kn_client_deliver(accumulator->producer->client, batch);
-    }
-    deliver_all(accumulator, &ready);
+    for (struct kn_list *node = failed->next; node != failed; node = node->next)
+        kn_batch_set_error(KN_LIST_ENTRY(node, struct kn_batch, node), status, error_code, text,
+                           text ? strlen(text) : 0);
+    deliver_all(accumulator, failed);
+    deliver_all(accumulator, released);
 }
 
 /* The open batch of staging grows while a partition is unknown. It is closed from time to time, so
@@ -903,8 +892,9 @@ static void close_staged(struct kn_accumulator *staging, int64_t now_us)
 void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t before_us, int status,
                                const char *text)
 {
-    struct kn_list failed;
+    struct kn_list failed, released;
     kn_list_init(&failed);
+    kn_list_init(&released);
     kn_mutex_lock(&accumulator->lock);
     struct kn_list *node;
     while ((node = kn_list_first(&accumulator->waiting))) {
@@ -920,8 +910,9 @@ void kn_accumulator_fail_older(struct kn_accumulator *accumulator, int64_t befor
         kn_list_push_back(&failed, &close_open(accumulator)->node);
         count_batches(accumulator, -1);
     }
+    release_held(&accumulator->sequence, &released);
     kn_mutex_unlock(&accumulator->lock);
-    deliver_failed(accumulator, &failed, status, 0, text);
+    deliver_failed(accumulator, &failed, &released, status, 0, text);
 }
 
 bool kn_accumulator_used_since(struct kn_accumulator *accumulator, int64_t since_us)
@@ -961,10 +952,12 @@ void kn_accumulator_return(struct kn_accumulator *accumulator, struct kn_list *b
 void kn_accumulator_fail(struct kn_accumulator *accumulator, int status, int16_t error_code,
                          const char *text)
 {
-    struct kn_list failed;
+    struct kn_list failed, released;
     kn_list_init(&failed);
+    kn_list_init(&released);
     kn_mutex_lock(&accumulator->lock);
     kn_accumulator_steal(accumulator, &failed);
+    release_held(&accumulator->sequence, &released);
     kn_mutex_unlock(&accumulator->lock);
-    deliver_failed(accumulator, &failed, status, error_code, text);
+    deliver_failed(accumulator, &failed, &released, status, error_code, text);
 }
