@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import struct
-import subprocess
-import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.harness.builds import preloaded_library
+
 SOURCE = Path(__file__).with_name("wall_clock.c")
-BUILD = ROOT / "build" / "wall_clock"
-
-
-@functools.cache
-def library() -> Path:
-    """Return the library to preload, compiled if it is older than its source."""
-    target = BUILD / "libwallclock.so"
-    if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
-        BUILD.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            made = Path(folder, target.name)
-            command = [os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-o", made, SOURCE]
-            subprocess.run(command, check=True)
-            made.replace(target)
-    return target
 
 
 class WallClock:
@@ -40,7 +23,7 @@ class WallClock:
     def environment(self) -> dict[str, str]:
         """The environment of the process."""
         preloaded = os.environ.get("LD_PRELOAD")
-        libraries = str(library()) + (f":{preloaded}" if preloaded else "")
+        libraries = str(preloaded_library(SOURCE)) + (f":{preloaded}" if preloaded else "")
         return {**os.environ, "LD_PRELOAD": libraries, "KN_WALL_CLOCK": str(self._path)}
 
     def jump(self, seconds: int) -> None:

@@ -18,11 +18,11 @@ from types import TracebackType
 from typing import Any
 
 from kafka_native.mock import MockCluster
+from tests.harness.builds import preloaded_library
 from tests.oom.scenarios import BAD, CLUSTERS, SCENARIOS, conf_of
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path(__file__).with_name("oom.c")
-BUILD = ROOT / "build" / "oom"
 HARD_TIMES = 4
 """After so many times the limit of one wait, a run hangs."""
 
@@ -34,27 +34,8 @@ _numbers = itertools.count()
 
 @functools.cache
 def library() -> Path:
-    """Return the preloaded library, compiled if it is older than its source."""
-    target = BUILD / "liboom.so"
-    if not target.exists() or target.stat().st_mtime < SOURCE.stat().st_mtime:
-        BUILD.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
-            made = Path(folder, "liboom.so")
-            command = [
-                os.environ.get("CC", "cc"),
-                "-O1",
-                "-g",
-                "-shared",
-                "-fPIC",
-                "-pthread",
-                "-o",
-                made,
-                SOURCE,
-                "-ldl",
-            ]
-            subprocess.run(command, check=True)
-            made.replace(target)
-    return target
+    """Return the preloaded library."""
+    return preloaded_library(SOURCE, "-pthread")
 
 
 @dataclass(frozen=True)
