@@ -17,12 +17,14 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+from tests.harness.builds import ROOT, compiler
 from tests.sim.faults import Fault
 
 FOLDER = Path(__file__).parent
-ROOT = FOLDER.parent.parent
 WORKLOAD = Path("inside", "workload.py")
 LIBRARY = "machine.so"
+SHARED = (ROOT / "tests/broker/payload.py", ROOT / "tests/broker/acked/ledger.py")
+"""Modules of the acked runs that the program uses, too."""
 FIXED_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE: sets of objects are in the order of addresses
 TIMEOUT_S = 3600.0
 
@@ -72,12 +74,16 @@ def build(folder: Path | None = None) -> Path:
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
     flags = ["-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"]
     try:
-        subprocess.run(["cc", *flags, "-o", folder / LIBRARY, FOLDER / "machine.c"], check=True)
+        subprocess.run(
+            [*compiler(), *flags, "-o", folder / LIBRARY, FOLDER / "machine.c"], check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise Unsimulated(f"no C compiler builds the machine: {error}") from None
     for source in (ROOT / "kafka_native", FOLDER / "inside"):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(source, folder / source.name, ignore=ignored)
+    for module in SHARED:
+        shutil.copy(module, folder / "inside")
     command = [sys.executable, folder / WORKLOAD, "--import"]
     subprocess.run(command, check=True, env=_environment(folder), cwd=folder)
     return folder

@@ -8,7 +8,9 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from world import LIFE_SHIFT, PARTITIONS, World
+import payload
+from ledger import NOT_PERSISTED, PERSISTED, POSSIBLY_PERSISTED, number_of
+from world import PARTITIONS, World
 
 from kafka_native import Consumer, KafkaException, Message, MessageStatus, Producer, TopicPartition
 from kafka_native.eos import Progress, process
@@ -99,17 +101,17 @@ class Writer(Actor):
 
     def _burst(self, producer: Producer, life: dict[str, Any]) -> None:
         for _ in range(self.draw.randrange(1, 8)):
-            number = life["name"] << LIFE_SHIFT | len(life["sent"])
+            number = number_of(life["name"], len(life["sent"]))
             partition = self.draw.randrange(PARTITIONS)
-            value = self.world.value(partition, number, self.draw.randrange(200))
+            value = payload.make("ledger", partition, number, self.draw.randrange(200))
 
             def reported(error: Any, message: Message, number: int = number) -> None:
                 if error is None:
-                    status = "persisted"
+                    status = PERSISTED
                 elif message.status() == MessageStatus.NOT_PERSISTED:
-                    status = "not-persisted"
+                    status = NOT_PERSISTED
                 else:
-                    status = "possibly-persisted"
+                    status = POSSIBLY_PERSISTED
                 place = message.offset() if error is None else -1
                 life["reports"].append([number, message.partition(), place, status])
 

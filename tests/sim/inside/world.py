@@ -8,12 +8,12 @@ import threading
 import time
 from typing import Any
 
+import payload
+
 from kafka_native import Message
 from kafka_native.mock import MockCluster
 
 PARTITIONS = 3
-LIFE_SHIFT = 32
-"""The number of a message is the number of its life, and a count."""
 
 
 class World:
@@ -57,17 +57,13 @@ class World:
             self._lives += 1
             return self._lives
 
-    def value(self, partition: int, number: int, size: int) -> bytes:
-        """Return a value that names its place."""
-        return f"{partition} {number} ".encode() + b"x" * size
-
     def number_of(self, value: bytes | None, partition: int) -> int:
-        """Return the number in a value, and check its place. -1: it isn't one of ours."""
-        words = (value or b"").split(b" ")
-        if len(words) != 3 or words[2].strip(b"x") or int(words[0]) != partition:
-            self.problem(f"in partition {partition}: {(value or b'')[:40]!r}")
+        """Return the number of a message of the ledger, and check its place. -1: it isn't one."""
+        try:
+            return payload.number_of(value, "ledger", partition)
+        except (AssertionError, ValueError) as error:
+            self.problem(f"in partition {partition}: {error}")
             return -1
-        return int(words[1])
 
     def number(self, message: Message) -> int:
         """Return the number of a message."""
