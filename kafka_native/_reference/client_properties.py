@@ -191,7 +191,7 @@ PROPERTIES: Final[tuple[Property, ...]] = (
         state=State.EFFECTIVE,
         doc=(
             "First interval between refreshes while a partition has no leader or its leader has "
-            "moved. It doubles up to retry.backoff.max.ms."
+            "moved. Each one is a tenth longer, up to retry.backoff.max.ms."
         ),
     ),
     Property(

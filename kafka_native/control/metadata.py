@@ -1,7 +1,7 @@
 """The metadata cache: known topics, their ids, and the leaders of their partitions.
 
 It refreshes on a schedule (topic.metadata.refresh.interval.ms). It refreshes quickly while a wanted
-topic is missing or a leader has moved (topic.metadata.refresh.fast.interval.ms, doubling). At most
+topic is missing or a leader has moved (topic.metadata.refresh.fast.interval.ms, growing). At most
 one request is in flight. The metadata of a shared client ask for the topics of all its roles, too,
 and pass each reply to them. A cache ignores a leader with a lower epoch than the known one
 (KIP-320): the broker that sent it was behind.
@@ -25,7 +25,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from kafka_native.control.brokers.pool import BrokerPool
 from kafka_native.control.errors import METADATA_RETRIABLE_ERRORS, UNKNOWN_TOPIC_ERRORS
-from kafka_native.control.requests import ANY_BROKER, NEVER, Backoff, Call, Reply
+from kafka_native.control.requests import (
+    ANY_BROKER,
+    FAILOVER_GROWTH,
+    NEVER,
+    Backoff,
+    Call,
+    Reply,
+)
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import MetadataRequest, MetadataResponse
 
@@ -139,7 +146,7 @@ class Metadata:
         self.propagation_s = propagation_s
         """How long a missing topic or partition may still reach every broker."""
         self._timeout_s = timeout_s
-        self._backoff = Backoff(fast_s, fast_max_s)
+        self._backoff = Backoff(fast_s, fast_max_s, growth=FAILOVER_GROWTH)
         self._trigger_s = max(trigger_s, fast_s)
         self._trying_since: float | None = None
         self._in_flight = 0  # the number of requests

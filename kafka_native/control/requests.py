@@ -95,10 +95,19 @@ class Manager(Protocol):
 
 
 JITTER = 0.2
+DOUBLING = 2.0
+GROWTHS_MAX = 100
+"""More growth would change no delay, because each is limited, and could overflow."""
+FAILOVER_GROWTH = 1.1
+"""For look-ups of a new leader or coordinator, until the cluster has elected it.
+
+Each delay is about a tenth of the time since the first look-up. So a client recovers at most about
+a tenth later than the cluster. With doubling delays it could take twice as long.
+"""
 
 
 class Backoff:
-    """Delays that double from ``first_s`` to ``max_s`` seconds, each varied randomly by +-20 %.
+    """Delays that grow from ``first_s`` to ``max_s`` seconds, each varied randomly by +-20 %.
 
     If ``max_s`` is below ``first_s``, every delay is ``first_s``.
     """
@@ -108,16 +117,22 @@ class Backoff:
         first_s: float,
         max_s: float,
         uniform: Callable[[float, float], float] = random.uniform,
+        growth: float = DOUBLING,
     ) -> None:
-        """Tests replace ``uniform``."""
+        """Each delay is ``growth`` times the one before. Tests replace ``uniform``."""
         self.first_s = first_s
         self._max_s = max(first_s, max_s)
         self._uniform = uniform
+        self._growth = growth
         self.failures = 0
+
+    def for_failover(self) -> Backoff:
+        """Returns a new one with the same limits, whose delays grow by `FAILOVER_GROWTH`."""
+        return Backoff(self.first_s, self._max_s, self._uniform, FAILOVER_GROWTH)
 
     def next_s(self) -> float:
         """The delay before the next attempt, in seconds."""
-        delay = min(self.first_s * float(1 << min(self.failures, 30)), self._max_s)
+        delay = min(self.first_s * self._growth ** min(self.failures, GROWTHS_MAX), self._max_s)
         self.failures += 1
         return delay * self._uniform(1 - JITTER, 1 + JITTER)
 

@@ -12,7 +12,7 @@ from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS
 from kafka_native.control.group.classic_membership import ClassicMembership, State
 from kafka_native.control.group.membership import GroupSettings, Member
-from kafka_native.control.requests import Call
+from kafka_native.control.requests import Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 from kafka_native.protocol.groups import (
@@ -48,6 +48,10 @@ class FakeCoordinator:
         self.wants = 0
         self.on_found: list[Callable[[], None]] = []
         self.on_refused: list[Callable[[KafkaError], None]] = []
+
+    def pause_s(self, backoff: Backoff) -> float:
+        # A look-up that ends at once has no back-off of its own.
+        return 0.0 if self.hidden else backoff.next_s()
 
     def want(self, now: float) -> int | None:
         self.wants += 1

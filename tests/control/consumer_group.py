@@ -35,6 +35,9 @@ class FakeCoordinator:
         self.lost = 0
         self.answers = 0
 
+    def pause_s(self, backoff: Backoff) -> float:
+        return 0.0 if self.target is None else backoff.next_s()
+
     def want(self, now: float) -> int | None:
         return self.target
 

@@ -14,7 +14,7 @@ from kafka_native.control.brokers.pool import COORDINATORS
 from kafka_native.control.errors import COORDINATOR_BUSY_ERRORS, COORDINATOR_LOST_ERRORS
 from kafka_native.control.group.classic_membership import ClassicMembership, State
 from kafka_native.control.group.membership import GroupSettings, Member
-from kafka_native.control.requests import NEVER, Call
+from kafka_native.control.requests import NEVER, Backoff, Call
 from kafka_native.errors import KafkaError
 from kafka_native.logs import QUIET
 
@@ -221,6 +221,9 @@ class Node:
         self.heartbeats += 1
 
     # --- the coordinator ---
+
+    def pause_s(self, backoff: Backoff) -> float:
+        return 0.0 if self.target is None else backoff.next_s()
 
     def want(self, now: float) -> int | None:
         if self.target is None and not self.finding:

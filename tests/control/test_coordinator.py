@@ -98,6 +98,25 @@ def test_lost_coordinator_is_looked_for_at_once_and_then_with_back_off() -> None
     assert rig.coordinator.target == COORDINATORS + 8, "it is the right one"
 
 
+@pytest.mark.parametrize("outage_s", [0.5, 3.0, 9.0])
+def test_a_new_coordinator_is_found_a_tenth_of_the_outage_after_its_election(
+    outage_s: float,
+) -> None:
+    rig = CoordinatorCluster()
+    clock = rig.cluster.clock
+    rig.coordinator.want(clock.now)
+    rig.answer()
+    began, looked = clock.now, 0
+    while clock.now - began < outage_s:
+        rig.coordinator.note(KafkaError(KafkaError._TRANSPORT))
+        clock.now = max(clock.now, rig.coordinator.due)
+        rig.answer(node=7 if clock.now - began < outage_s else 8)
+        looked += 1
+    assert rig.coordinator.target == COORDINATORS + 8
+    assert clock.now - began <= outage_s * 1.1 + 0.11
+    assert looked < 35, "brokers in an outage have enough to do"
+
+
 def test_another_coordinator_is_found_by_asking_from_time_to_time() -> None:
     rig = CoordinatorCluster()
     rig.coordinator.want(0.0)

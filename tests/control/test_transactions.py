@@ -50,6 +50,9 @@ class FakeCoordinator:
         self.refused: KafkaError | None = None
         self.noted: list[int] = []
 
+    def pause_s(self, backoff: Backoff) -> float:
+        return 0.0 if self.target is None else backoff.next_s()
+
     def want(self, now: float) -> int | None:
         return self.target
 

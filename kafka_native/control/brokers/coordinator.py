@@ -56,12 +56,13 @@ class Coordinator:
         self._key_type = key_type
         self._timeout_s = timeout_s
         self._query_interval_s = query_interval_s
-        self._backoff = backoff
+        self._backoff = backoff.for_failover()
         self._clock = clock
         self._log = pool.logs["cgrp" if key_type == GROUP else "eos"]
         self._name = f"{'group' if key_type == GROUP else 'transactional id'} {key}"
         self._asking = False
-        self._ask_at = NEVER
+        self.due = NEVER
+        """The time of the next look-up; it isn't sent before `poll()`."""
         self.target: int | None = None
         """The target for calls to the coordinator; None while the look-up is running."""
         self.refused: KafkaError | None = None
@@ -73,8 +74,8 @@ class Coordinator:
 
     def want(self, now: float) -> int | None:
         """The target, or None. Then the look-up starts, and ``on_found`` is called at its end."""
-        if self.target is None and self._ask_at == NEVER and not self._asking:
-            self._ask_at = now
+        if self.target is None and self.due == NEVER and not self._asking:
+            self.due = now
         return self.target
 
     def failure_text(self) -> str:
@@ -94,7 +95,7 @@ class Coordinator:
         first = self._backoff.failures == 0
         delay_s = self._backoff.next_s()
         if not self._asking:
-            self._ask_at = self._clock() + (0.0 if first else delay_s)
+            self.due = self._clock() + (0.0 if first else delay_s)
 
     def note(self, error: KafkaError) -> bool:
         """Handles the error of a call to the target. True: the call may be retried."""
@@ -103,16 +104,23 @@ class Coordinator:
             return True
         return error.code() in COORDINATOR_BUSY_ERRORS
 
+    def pause_s(self, backoff: Backoff) -> float:
+        """The delay before a call is sent again after a retriable error, in seconds.
+
+        While the look-up is running it is 0, because the look-up has its own back-off.
+        """
+        return 0.0 if self.target is None else backoff.next_s()
+
     def answered(self) -> None:
         """Resets the back-off after a successful call."""
         self._backoff.reset()
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
-        if self._asking or now < self._ask_at:
-            return [], NEVER if self._asking else self._ask_at
+        if self._asking or now < self.due:
+            return [], NEVER if self._asking else self.due
         self._asking = True
-        self._ask_at = NEVER
+        self.due = NEVER
         message = FindCoordinatorRequest(
             key=self._key, key_type=self._key_type, coordinator_keys=[self._key]
         )
@@ -135,7 +143,7 @@ class Coordinator:
             return
         self.refused = None
         # The back-off isn't reset: a broker may repeatedly name one that isn't the coordinator.
-        self._ask_at = self._clock() + self._query_interval_s
+        self.due = self._clock() + self._query_interval_s
         if target != self.target:
             self._log.debug(
                 "%s: its coordinator is broker %d, %s:%d", self._name, node_id, host, port
@@ -159,7 +167,7 @@ class Coordinator:
         return answer.node_id, answer.host, answer.port
 
     def _refuse(self, error: KafkaError) -> None:
-        self._ask_at = self._clock() + self._backoff.next_s()
+        self.due = self._clock() + self._backoff.next_s()
         self._log.debug("%s: no coordinator: %s", self._name, error.str())
         before, self.refused = (
             self.refused,

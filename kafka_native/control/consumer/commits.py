@@ -677,7 +677,7 @@ class CommitManager:
                 self._take_results(commit, results, identity)
         again = [commit for commit in batch if commit.left]
         if again:
-            self._not_before = self._clock() + self._backoff.next_s()
+            self._not_before = self._clock() + coordinator.pause_s(self._backoff)
             self._commits[:0] = again
         self._end([commit for commit in batch if not commit.left])
 
@@ -799,7 +799,8 @@ class CommitManager:
             if not ask.left:
                 self._answer(ask)
             else:
-                self._ask_at = max(self._ask_at, self._clock() + self._ask_backoff.next_s())
+                pause_s = coordinator.pause_s(self._ask_backoff)
+                self._ask_at = max(self._ask_at, self._clock() + pause_s)
 
     @staticmethod
     def _take_found(ask: Ask, found: dict[Key, OffsetPosition | int]) -> None:

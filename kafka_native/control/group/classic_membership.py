@@ -855,16 +855,18 @@ class ClassicMembership:
         error = self._explained(error)
         reason = f"{what} failed: {error.name()}"
         self._reports.log(what, error)
-        at_once = code in GENERATION_OVER_ERRORS and self._backoff.failures < AT_ONCE
-        delay_s = self._backoff.next_s()
-        self._join_at = now if at_once else now + delay_s
+        is_over = code in GENERATION_OVER_ERRORS
+        is_retriable = is_over or self._coordinator.note(error)
+        at_once = is_over and self._backoff.failures < AT_ONCE
+        pause_s = self._coordinator.pause_s(self._backoff)
+        self._join_at = now if at_once else now + pause_s
         if code == KafkaError.UNKNOWN_MEMBER_ID:
             self._member.member_id = ""
             self._lose(State.UNJOINED, reason)
         elif code == KafkaError.ILLEGAL_GENERATION:
             self._lose(State.UNJOINED, reason)
         else:
-            if code not in GENERATION_OVER_ERRORS and not self._coordinator.note(error):
+            if not is_retriable:
                 self._reports.report(what, error)
             self.state = State.UNJOINED
             self._reason = reason

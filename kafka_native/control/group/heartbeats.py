@@ -360,9 +360,7 @@ class Heartbeats(ABC, Generic[M, R]):
         elif code == KafkaError._DESTROY:
             pass  # the client closes
         elif self._coordinator.note(error):
-            self._send_at = (
-                now if self._coordinator.target is None else now + self._backoff.next_s()
-            )
+            self._send_at = now + self._coordinator.pause_s(self._backoff)
         elif code == KafkaError.INVALID_REGULAR_EXPRESSION:
             self._report(error)
             self._send_at = NEVER  # until the subscription changes

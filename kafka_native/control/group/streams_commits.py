@@ -99,7 +99,7 @@ class StreamsCommits:
             if not self._coordinator.note(reply) and reply.code() not in COMMIT_RETRIABLE_ERRORS:
                 self._end(reply)
                 return
-            self._not_before = self._clock() + self._backoff.next_s()
+            self._not_before = self._clock() + self._coordinator.pause_s(self._backoff)
             return
         self._coordinator.answered()
         codes = commit_results(reply, lambda topic_id: None)
@@ -114,7 +114,7 @@ class StreamsCommits:
                 first.results[key] = code
                 del first.left[key]
         if first.left:
-            self._not_before = self._clock() + self._backoff.next_s()
+            self._not_before = self._clock() + self._coordinator.pause_s(self._backoff)
         else:
             self._backoff.reset()
             self._end(first.results)

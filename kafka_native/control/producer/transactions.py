@@ -720,7 +720,7 @@ class Transactions:
         if code in TRANSACTION_RETRIABLE_ERRORS:
             coordinator.note(error)
             backoff = self._markers if code == KafkaError.CONCURRENT_TRANSACTIONS else self._backoff
-            delay_s = backoff.next_s()
+            delay_s = coordinator.pause_s(backoff)
             self._ask_at = self._clock() + delay_s
             self._log.debug("%s; asked again in %.3f s", error.str(), delay_s)
         elif (
