@@ -73,7 +73,8 @@ cdef struct Piece:
     Py_buffer view
 
 
-cdef inline int _borrow(object source, Piece *piece, str what, bint confluent=False) except -1:
+cdef inline int _borrow(object source, Piece *piece, str what, bint confluent=False, pair=None) except -1:
+    # `what`, and `pair` for a header, are for errors: to make their text takes longer than the call.
     # Inline for the usual types. The others are in another function, so that this one stays small.
     piece.buffered = False
     if source is None:
@@ -81,13 +82,21 @@ cdef inline int _borrow(object source, Piece *piece, str what, bint confluent=Fa
         piece.size = 0
         return 0
     if not PyBytes_CheckExact(source):
-        return _borrow_other(source, piece, what, confluent)
+        return _borrow_other(source, piece, what, confluent, pair)
     piece.data = <const uint8_t *>PyBytes_AS_STRING(source)
     piece.size = PyBytes_GET_SIZE(source)
-    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, what)
+    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, _named(what, pair))
 
 
-cdef int _borrow_other(object source, Piece *piece, str what, bint confluent) except -1:
+cdef str _place(Py_ssize_t index):
+    return "" if index < 0 else f"message {index} (nothing is queued): "
+
+
+cdef str _named(str what, pair):
+    return what if pair is None else f"{what} {pair[0]!r}"
+
+
+cdef int _borrow_other(object source, Piece *piece, str what, bint confluent, pair) except -1:
     if isinstance(source, str):
         piece.data = <const uint8_t *>PyUnicode_AsUTF8AndSize(source, &piece.size)
     elif confluent:  # no bytearray
@@ -96,13 +105,13 @@ cdef int _borrow_other(object source, Piece *piece, str what, bint confluent) ex
         try:
             PyObject_GetBuffer(source, &piece.view, PyBUF_SIMPLE)
         except TypeError:
-            raise TypeError(f"{what} must be bytes, str or None, not {type(source).__name__}: encode it first") from None
+            raise TypeError(f"{_named(what, pair)} must be bytes, str or None, not {type(source).__name__}: encode it first") from None
         except BufferError:
-            raise TypeError(f"{what} must be contiguous bytes, str or None") from None
+            raise TypeError(f"{_named(what, pair)} must be contiguous bytes, str or None") from None
         piece.buffered = True
         piece.data = <const uint8_t *>piece.view.buf
         piece.size = piece.view.len
-    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, what)
+    return 0 if piece.size <= PIECE_BYTES_MAX else _borrow_too_much(piece, _named(what, pair))
 
 
 cdef int _borrow_too_much(Piece *piece, str what) except -1:
@@ -360,7 +369,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef int64_t moment = 0 if timestamp is NOW else _moment(timestamp, self._confluent)
         _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._partitioner is not None and number == -1:
-            number = self._choose(target, topic, key, "")
+            number = self._choose(target, topic, key)
         status = self._append(target, value, key, headers, number, moment, opaque, 0)
         if status != KN_OK:
             if status == KN_ERR_FULL and self._block_us:
@@ -569,15 +578,16 @@ cdef class ProducerCore(DeliveryCore):
 
     # --- partitioner_cb: on the caller's thread, without a lock, and before any message is queued ---
 
-    cdef int32_t _choose(self, kn_topic *target, topic, key, str where) except? -2:
-        # -1: the function leaves the choice to the client.
+    cdef int32_t _choose(self, kn_topic *target, topic, key, Py_ssize_t index=-1) except? -2:
+        # Return a partition, or -1: the function leaves the choice to the client. `index`: of a
+        # message of several, for errors.
         cdef Piece piece
         cdef str name = exact_text(topic)
         cdef int32_t count
         try:
             _borrow(key, &piece, "key")
         except (TypeError, ValueError) as error:
-            raise type(error)(f"{where}{error}") from None
+            raise type(error)(f"{_place(index)}{error}") from None
         try:
             data = key if key is None or PyBytes_CheckExact(key) else PyBytes_FromStringAndSize(<const char *>piece.data, piece.size)
         finally:
@@ -589,10 +599,11 @@ cdef class ProducerCore(DeliveryCore):
             count = self._partitions_of(name)
         answer = self._partitioner(name, data, count)
         if not PyIndex_Check(answer):
-            raise TypeError(f"{where}partitioner_cb returned {answer!r} for topic {name!r}: it must return an int from 0 to {count - 1}, or -1")
+            raise TypeError(f"{_place(index)}partitioner_cb returned {answer!r} for topic {name!r}: it must return an int from 0 to {count - 1}, or -1")
         number = PyNumber_Index(answer)
         if not -1 <= number < count:
-            raise ValueError(f"{where}partitioner_cb returned {number} for topic {name!r}, whose partitions are 0 to {count - 1} (-1: the client chooses)")
+            raise ValueError(
+                f"{_place(index)}partitioner_cb returned {number} for topic {name!r}, whose partitions are 0 to {count - 1} (-1: the client chooses)")
         return number
 
     cdef tuple _choose_all(self, kn_topic *target, topic, tuple keys, tuple partitions, Py_ssize_t count):
@@ -602,7 +613,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef Py_ssize_t index
         for index in range(count):
             if PyIndex_Check(chosen[index]) and PyNumber_Index(chosen[index]) == -1:
-                chosen[index] = self._choose(target, topic, None if keys is None else keys[index], f"message {index} (nothing is queued): ")
+                chosen[index] = self._choose(target, topic, None if keys is None else keys[index], index)
         return tuple(chosen)
 
     cdef list _choose_rows(self, kn_topic *target, topic, list rows):
@@ -611,7 +622,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef tuple row
         for index, row in enumerate(rows):
             if row[4] == -1:
-                row = row[:4] + (self._choose(target, topic, row[2], f"message {index} (nothing is queued): "),) + row[5:]
+                row = row[:4] + (self._choose(target, topic, row[2], index),) + row[5:]
             chosen.append(row)
         return chosen
 
@@ -759,12 +770,12 @@ cdef class ProducerCore(DeliveryCore):
         cdef uint8_t *to
         cdef Piece name, data
         items = headers.items() if isinstance(headers, dict) else headers
-        if not isinstance(headers, (list, dict) if self._confluent else (list, tuple, dict)):
+        if not isinstance(headers, (list, dict)) and (self._confluent or not isinstance(headers, tuple)):
             if self._confluent or not isinstance(headers, Mapping):
                 raise TypeError(f"headers must be a list of (str, bytes) pairs or a dict, not {type(headers).__name__}")
             items = headers.items()
         for item in items:
-            if not isinstance(item, tuple if self._confluent else (tuple, list)) or len(item) != 2:
+            if (not isinstance(item, tuple) and (self._confluent or not isinstance(item, list))) or len(item) != 2:
                 raise TypeError(f"a header is a (str, bytes) pair, not {item!r}")
             text, content = item
             if not isinstance(text, str):
@@ -780,7 +791,10 @@ cdef class ProducerCore(DeliveryCore):
                 # `Message.headers()` returns names that aren't UTF-8 this way
                 text = text.encode("utf-8", "surrogateescape")
                 _borrow(text, &name, "header name")
-            _borrow(content, &data, "value of a header" if self._confluent else f"value of header {item[0]!r}", self._confluent)
+            if self._confluent:
+                _borrow(content, &data, "value of a header", True)
+            else:
+                _borrow(content, &data, "value of header", False, item)
             try:
                 to = self._scratch_for(message, used, HEADER_VARINTS_BYTES + name.size + data.size)
                 used = kn_header_encode(to + used, name.data, <int32_t>name.size, data.data, <int32_t>data.size) - to
