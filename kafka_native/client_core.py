@@ -47,6 +47,7 @@ from kafka_native.security.mechanisms import Credentials, Mechanism
 from kafka_native.threads import Lock, LockType, new_future
 from kafka_native.types import (
     OFFSET_INVALID,
+    PARTITION_UA,
     BrokerMetadata,
     ClusterMetadata,
     PartitionMetadata,
@@ -164,6 +165,7 @@ class ClientCore:
         )
         self._event_worker = SecurityWorker(self.name, work.post, "event")
         self.context = self._make_context(work)
+        self._error_of.metadata = weakref.ref(self.context.metadata)
         if host is not None:
             host._living.add(id(self))
         try:
@@ -948,12 +950,27 @@ class _ErrorOf:
         self.fatal: KafkaError | None = None  # why the client accepts nothing new
         # why a closing producer can't deliver its queued messages
         self.lost: KafkaError | None = None
+        # A weak reference, because the engine keeps this object, and the metadata keep the engine.
+        self.metadata: weakref.ref[Metadata] | None = None
 
-    def __call__(self, status: int, error_code: int, text: str | None) -> KafkaError:
+    def __call__(
+        self,
+        status: int,
+        error_code: int,
+        text: str | None,
+        topic: str | None = None,
+        partition: int = PARTITION_UA,
+    ) -> KafkaError:
+        """``topic`` and ``partition`` are those of the message. Thread: any."""
         if error_code:
             return KafkaError(error_code, text)
         if status == STATUS_TIMED_OUT:
-            return KafkaError(KafkaError._MSG_TIMED_OUT, text)
+            error = KafkaError(KafkaError._MSG_TIMED_OUT, text)
+            metadata = None if self.metadata is None else self.metadata()
+            if topic is None or metadata is None:
+                return error
+            obstacle = metadata.obstacle(topic, partition)
+            return KafkaError(error.code(), f"{error.str()}: {obstacle}")
         if status == STATUS_CLOSED:
             return KafkaError(KafkaError._PURGE_QUEUE, text)
         error = from_status(status, text)

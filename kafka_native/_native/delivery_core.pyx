@@ -219,7 +219,7 @@ cdef class Report:
         error = None
         if batch.status != KN_OK or batch.error_code != 0:
             text = None if batch.error_text == NULL else error_text((<bytes>batch.error_text).decode("utf-8", "replace"))
-            error = core.engine.error_of(batch.status, batch.error_code, text)
+            error = core.engine.error_of(batch.status, batch.error_code, text, topic, partition)
             if self.ready or self.batch == NULL:
                 return 0  # another thread has prepared it meanwhile, and the batch may be freed
         if batch.opaques != NULL:

@@ -348,8 +348,8 @@ cdef class Engine:
     """One client's broker threads and queues.
 
     ``settings`` has one entry for each field of struct kn_engine_config (see
-    `kafka_native.control.settings`). ``error_of(status, error_code, text)`` makes the KafkaError
-    for a failed delivery or fetch. Broker threads start with `broker_add()` and end with `close()`.
+    `kafka_native.control.settings`). ``error_of(status, error_code, text, topic, partition)`` makes
+    the KafkaError for a failed delivery. Broker threads start with `broker_add()` and end with `close()`.
 
     With a ``host``, the engine shares its control queue, its TLS context and its proxy: the host's
     `next_events()` has the events of both, and each names its engine's ``number``.

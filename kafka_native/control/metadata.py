@@ -337,6 +337,25 @@ class Metadata:
             return None
         return topic.partitions[partition]
 
+    def obstacle(self, name: str, number: int) -> str:
+        """Why the messages of a partition aren't delivered, as part of an error text.
+
+        Thread: any. The answer may be a moment old.
+        """
+        topic, failure = self.topics.get(name), self._pool.failure_text()
+        if topic is None or not topic.known:
+            return f"the partitions of {name} aren't known{failure}"
+        partitions = topic.partitions
+        if not 0 <= number < len(partitions):  # the client keeps such messages without a partition
+            return f"{name} has {len(partitions)} partition(s), and not the one of the message"
+        leader = partitions[number].leader
+        if leader == NO_LEADER:
+            return f"{name} [{number}] has no leader{failure}"
+        broker = self._pool.nodes.get(leader)
+        if broker is None or broker.failing:
+            return f"broker {leader}, the leader of {name} [{number}], can't be reached{failure}"
+        return f"broker {leader}, the leader of {name} [{number}], hasn't acknowledged it"
+
     def on_hint(self, name: str, partition: int, leader: int, epoch: int, now: float) -> None:
         """Handles a new leader from a broker's reply (KIP-951).
 

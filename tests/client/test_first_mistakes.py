@@ -217,3 +217,51 @@ def test_late_reply_of_a_known_coordinator_names_no_other_reason(cluster: MockCl
         with pytest.raises(KafkaException) as failed:
             consumer.committed(partitions, timeout=0.5)
     assert failed.value.args[0].str() == "committed offsets not received in time"
+
+
+def report_of(producer: Producer, topic: str, **where: int) -> str:
+    """Return the error text of a message that isn't delivered in its time."""
+    texts: list[str] = []
+    producer.produce(
+        topic, b"value", on_delivery=lambda error, _: texts.append(error.str()), **where
+    )
+    assert producer.flush(20) == 0
+    [text] = texts
+    return text
+
+
+@pytest.mark.parametrize(
+    ("make_fault", "where", "text"),
+    [
+        (lambda cluster: None, {"partition": 7}, "payments has 2 partition(s), and not the one of"),
+        (
+            lambda cluster: cluster.move_leader("payments", 1, -1),
+            {"partition": 1},
+            "payments [1] has no leader",
+        ),
+        (
+            lambda cluster: cluster.delay_responses(None, 10.0, ApiKey.PRODUCE),
+            {"partition": 1},
+            "the leader of payments [1], hasn't acknowledged it",
+        ),
+    ],
+    ids=["missing partition", "no leader", "slow leader"],
+)
+def test_message_that_timed_out_says_why(
+    make_fault: Callable[[MockCluster], None], where: Any, text: str
+) -> None:
+    with MockCluster() as cluster:
+        cluster.create_topic("payments", 2)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+        with Producer({**conf, "message.timeout.ms": 2000}) as producer:
+            producer.produce("payments", b"value", partition=1)  # so that it knows the topic
+            assert producer.flush(20) == 0
+            make_fault(cluster)
+            assert text in report_of(producer, "payments", **where)
+
+
+def test_message_that_timed_out_names_a_dead_broker() -> None:
+    with Producer({**NO_BROKER, "message.timeout.ms": 500}) as producer:
+        text = report_of(producer, "payments")
+    assert "timed out: the partitions of payments aren't known" in text
+    assert text.endswith(REFUSED)

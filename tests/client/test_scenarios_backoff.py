@@ -13,6 +13,7 @@ import pytest
 
 from kafka_native import KafkaError
 from kafka_native._reference.error_codes import ErrorCode
+from kafka_native.control.requests import DOUBLING, FAILOVER_GROWTH
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 
@@ -85,16 +86,21 @@ def test_number_of_tries_ends_at_the_maximum(cluster: MockCluster, client: Clien
 
 
 @pytest.mark.parametrize(
-    ("api", "code"),
+    ("api", "code", "growth", "tries"),
     [
-        (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE),
-        (ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
+        (ApiKey.METADATA, ErrorCode.LEADER_NOT_AVAILABLE, FAILOVER_GROWTH, 15),
+        (ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, DOUBLING, 5),
     ],
 )
 def test_control_requests_that_fail_wait_longer_each_time(
-    client: Client, topic: str, cluster: MockCluster, api: ApiKey, code: ErrorCode
+    client: Client,
+    topic: str,
+    cluster: MockCluster,
+    api: ApiKey,
+    code: ErrorCode,
+    growth: float,
+    tries: int,
 ) -> None:
-    tries = 5
     conf = {
         "enable.idempotence": True,
         "retry.backoff.ms": 20,
@@ -107,7 +113,7 @@ def test_control_requests_that_fail_wait_longer_each_time(
         deliver(producer, topic, b"x")
     found = pauses(cluster, api)[:tries]
     assert len(found) == tries
-    assert sum(found) >= sum(0.02 * 2**number for number in range(tries)) * (1 - JITTER) * LATE
+    assert sum(found) >= sum(0.02 * growth**number for number in range(tries)) * (1 - JITTER) * LATE
     assert max(found[-2:]) > found[0]
 
 

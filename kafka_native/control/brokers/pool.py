@@ -929,14 +929,14 @@ class BrokerPool:
             self._connect_one()
 
     def failure_text(self) -> str:
-        """The last failure of a broker that is down, as part of an error text."""
+        """The last failure of a broker that is down, as part of an error text. Thread: any."""
         causes = self._causes()
         return f": {causes[0].str()}" if causes else ""
 
     def _causes(self) -> list[KafkaError]:
         return [
             broker.cause
-            for broker in self._by_handle.values()
+            for broker in self._by_handle.copy().values()  # the control thread may add one
             if broker.failing and broker.cause is not None
         ]
 
