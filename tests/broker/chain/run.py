@@ -24,7 +24,6 @@ from tests.waiting import wait_for
 
 LEVELS = 3
 PARTITIONS = 6
-MESSAGES = 500
 WELL_S = 300.0
 END_S = 60.0
 BYTES_MAX = 1_000_000
@@ -62,6 +61,7 @@ class Options(FaultOptions):
     seconds: float = 40.0
     processes: int = 9
     rate: int = 1000
+    messages: int = 500  # of a transaction
     assignor: str = "range"
     fault_every_s: tuple[float, float] = (0.3, 1.5)
     bug: str = ""
@@ -169,8 +169,8 @@ class Run(ClusterRun):
         settings = Settings(
             *(source, target, common | consumer, common | producer),
             seed=options.seed + self._lives,
-            doom=0.1 / MESSAGES,
-            messages=MESSAGES,
+            doom=0.1 / options.messages,
+            messages=options.messages,
             bug=options.bug,
         )
         output = self.directory / f"{level}-{slot}.{self._lives}.out"
