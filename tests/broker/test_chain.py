@@ -84,7 +84,7 @@ def test_each_message_is_once_on_each_level(three: Rig, assignor: str) -> None:
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", BUGS)
 def test_every_planted_bug_of_a_member_is_caught(three: Rig, name: str) -> None:
-    options = Options(seconds=8.0, rate=500, messages=50, bug=name, faults=("cut",))
+    options = Options(seconds=8.0, rate=500, bug=name, faults=("cut",))
     run = Run(three, options)
     found = violations(run.run())
     print("\n".join([str(options), *run.lines(), *found]))

@@ -42,7 +42,8 @@ class Settings:
     seed: int
     doom: float = 0.003
     messages: int = 40
-    bug: str = ""  # "rewind": after an abort, it doesn't seek back
+    bug: str = ""
+    """``rewind``: after an abort, it doesn't seek back. Subclasses may have others."""
 
 
 S = TypeVar("S", bound=Settings)

@@ -65,7 +65,7 @@ def rows() -> Iterator[Row]:
         ("chaos", "tests/broker/chaos/member.py", CHAOS),
         ("bank", "tests/broker/transformer.py", BANK),
         ("copies", "tests/broker/copies/run.py", COPIES),
-        ("chain", "tests/broker/transformer.py", CHAIN),
+        ("chain", "tests/broker/copier.py", CHAIN),
     ):
         for name, planted in bugs.items():
             yield Row(name, planted.what, f"`{member}`", workload, named(planted.rules))

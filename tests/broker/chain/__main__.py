@@ -26,7 +26,7 @@ from tests.harness.runs import drawn, report
     "--assignor", "assignors", multiple=True, type=click.Choice(list(ASSIGNORS)), help="(All.)"
 )
 @click.option("--processes", default=9, show_default=True, help="The most members.")
-@click.option("--rate", default=1000, show_default=True, help="Messages a second.")
+@click.option("--rate", default=2000, show_default=True, help="Messages a second.")
 @click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
 @click.option("--bug", default="", type=click.Choice(["", *BUGS]), help="Members misbehave.")
 @click.option("--record", "recorded", is_flag=True, help="Add the run to bench/reliability.")

@@ -4,8 +4,4 @@ from __future__ import annotations
 
 from tests.broker.chaos.planted import Bug
 
-BUGS = {
-    "rewind": Bug(
-        "A member doesn't go back to the committed offset after an abort", {"nothing_lost"}
-    ),
-}
+BUGS = {"repeat": Bug("A member copies some messages twice", {"nothing_twice"})}

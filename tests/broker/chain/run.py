@@ -60,7 +60,7 @@ class Options(FaultOptions):
 
     seconds: float = 40.0
     processes: int = 9
-    rate: int = 1000
+    rate: int = 2000
     messages: int = 500  # of a transaction
     assignor: str = "range"
     fault_every_s: tuple[float, float] = (0.3, 1.5)
@@ -68,7 +68,8 @@ class Options(FaultOptions):
     faults: tuple[str, ...] = field(default=DECK)
 
     def __str__(self) -> str:
-        return f"{self.processes} members, {self.assignor} {self.bug} --seed {self.seed}"
+        bug = f", --bug {self.bug}" if self.bug else ""
+        return f"{self.processes} members, {self.assignor}{bug}, --seed {self.seed}"
 
 
 class Run(ClusterRun):

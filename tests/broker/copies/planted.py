@@ -5,8 +5,5 @@ from __future__ import annotations
 from tests.broker.chaos.planted import Bug
 
 BUGS = {
-    "rewind": Bug(
-        "A copier doesn't go back to the committed offset after an abort", {"nothing_lost"}
-    ),
     "uncommitted": Bug("A copier reads aborted messages", {"nothing_aborted_is_seen"}),
 }

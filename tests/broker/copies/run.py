@@ -69,7 +69,8 @@ class Options(FaultOptions):
     faults: tuple[str, ...] = field(default=DECK)
 
     def __str__(self) -> str:
-        return f"{self.processes} copiers {self.bug} --seed {self.seed}"
+        bug = f", --bug {self.bug}" if self.bug else ""
+        return f"{self.processes} copiers{bug}, --seed {self.seed}"
 
 
 class Doomed(Exception):
