@@ -66,7 +66,8 @@ def main(
     if recorded:
         taken_s = time.monotonic() - began
         done = {"rounds": used.total(), "assignors": dict(used)}
-        record("chain", {**asdict(options), "seed": first}, taken_s, faults, records, broken, done)
+        shown = {**asdict(options), "seed": first, "assignor": list(used)}
+        record("chain", shown, taken_s, faults, records, broken, done)
     sys.exit(bool(broken))
 
 

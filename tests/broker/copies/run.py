@@ -44,7 +44,7 @@ KINDS = ("ours", "java")
 # Each is drawn once before any comes again.
 DECK = (
     *("kill_ours", "kill_java", "kill_broker", "cut", "leaders", "freeze", "refuse"),
-    *("kill_ours", "kill_java", "stop_broker", "cut", "pause", "stall"),
+    *("kill_ours", "kill_java", "kill_broker", "stop_broker", "cut", "pause", "stall"),
 )
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Brokers soon abort a transaction that takes too long."""
