@@ -20,7 +20,7 @@ from kafka_native.protocol import ApiKey
 from tests.broker.cluster import Broker, Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import in_sync
 from tests.harness.aims import Aims, drawn_aim
-from tests.harness.processes import Child, Process
+from tests.harness.processes import Child, Process, said
 from tests.harness.proxy import Chaos, Proxy
 from tests.harness.runs import FaultRun
 from tests.harness.wall_clock import WallClock
@@ -148,6 +148,11 @@ class ClusterRun(FaultRun):
         clock = self._clocks[slot] = WallClock(self.directory / f"clock-{slot}.{self._lives}")
         self._busy_until.pop(slot, None)
         return Child(module, settings, output, clock.environment)
+
+    def _check_children(self) -> None:
+        """Raise AssertionError if a client in a forked child wasn't refused, or hung there."""
+        codes = [event["code"] for event in said(self.directory) if event["e"] == "forked"]
+        assert not any(codes), f"forked children ended with {codes}, see {self.directory}"
 
     def _make_faults(self) -> None:
         """Start the processes, make faults for the time of the options, and end all faults."""

@@ -19,7 +19,14 @@ from tests.broker.acked.planted import BUGS
 from tests.broker.acked.producer import Settings
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import create, delete
-from tests.harness.cluster_run import CLIENT_FAULTS, ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    CLIENT_FAULTS,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.processes import said
 from tests.harness.readers import messages
 from tests.harness.runs import counted
@@ -36,7 +43,7 @@ DECK = (
     *("kill", "cut", "refuse", "leaders", "pause", "broker", "stall"),
     *("cut", "leaders", "freeze", "broker", "leaders"),
 )
-MORE = (*DECK, *CLIENT_FAULTS, "roll")
+MORE = (*DECK, *NETWORK_FAULTS, *CLIENT_FAULTS, "roll")
 CHANGES = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
