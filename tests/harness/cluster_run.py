@@ -116,6 +116,9 @@ class FaultOptions:
 class ClusterRun(FaultRun):
     """Processes and faults. A subclass starts its processes in `_start()`."""
 
+    apis: Sequence[ApiKey] = APIS
+    """The requests that the fault "aimed" chooses from."""
+
     def __init__(self, name: str, rig: Rig, options: FaultOptions, topics: Sequence[str]) -> None:
         """``topics``: a broker goes away only while all their replicas are in sync."""
         super().__init__(name, options.seed, options.faults)
@@ -315,7 +318,7 @@ class ClusterRun(FaultRun):
         for _ in range(AIMS):
             aims = self._random.choice(self._proxies).aims
             assert aims is not None
-            aims.add(drawn_aim(self._random, APIS, AIM_S))
+            aims.add(drawn_aim(self._random, self.apis, AIM_S))
         return False
 
     def _fault_hold_back(self) -> bool:

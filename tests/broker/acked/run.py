@@ -13,6 +13,7 @@ from typing import Any
 import confluent_kafka
 
 import kafka_native
+from kafka_native.protocol import ApiKey
 from tests.broker import payload
 from tests.broker.acked.ledger import NOT_PERSISTED, PERSISTED, Life, Log, Result
 from tests.broker.acked.planted import BUGS
@@ -81,6 +82,8 @@ class Options(FaultOptions):
 
 class Run(ClusterRun):
     """Use `Run(rig, options).run()`."""
+
+    apis = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID)
 
     def __init__(self, rig: Rig, options: Options) -> None:
         self._options = options
