@@ -1,7 +1,7 @@
 """A process that turns each message of a topic into messages of another one, in transactions.
 
-Its standard input is a line of settings, then "leave". Only this command ends it. If an error ends
-its clients, it reports the error and makes new clients.
+Its standard input is a line of settings, then commands: "leave" ends it, and `client_faults` has the
+others. If an error ends its clients, it reports the error and makes new clients.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer, eos
 from kafka_native.eos import Progress, process
+from tests.harness import client_faults
 from tests.harness.processes import said, say
 
 WAIT_S = 0.2
@@ -56,6 +57,7 @@ class Transformer(ABC, Generic[S]):
         self.settings = settings
         self.random = random.Random(settings.seed)
         self._leaving = threading.Event()
+        self._producer: Producer | None = None
 
     @abstractmethod
     def outputs(self, message: Message, is_doomed: bool) -> Iterable[dict[str, Any]]:
@@ -79,12 +81,25 @@ class Transformer(ABC, Generic[S]):
         for line in sys.stdin:
             if line.strip() == "leave":
                 self._leaving.set()
+            else:
+                client_faults.obey(line, self._is_refused)
         if not self._leaving.is_set():
             os._exit(3)  # the run has ended
+
+    def _is_refused(self) -> bool:
+        """Use the producer in a forked child. Return whether it refuses that."""
+        producer = self._producer
+        try:
+            if producer is not None:
+                producer.produce(self.settings.target, b"of a forked child")
+        except RuntimeError:
+            return True
+        return producer is None
 
     def _work(self) -> None:
         settings = self.settings
         with Consumer(settings.consumer) as consumer, Producer(settings.producer) as producer:
+            self._producer = producer
             consumer.subscribe([settings.source])
 
             def function(message: Message) -> Iterator[dict[str, Any]]:

@@ -16,9 +16,11 @@ from confluent_kafka import KafkaException
 import kafka_native
 from kafka_native import ElectionType
 from kafka_native.admin import AdminClient, NewPartitionReassignment
+from kafka_native.protocol import ApiKey
 from tests.broker.cluster import Broker, Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import in_sync
-from tests.harness.processes import Child, Process
+from tests.harness.aims import Aims, drawn_aim
+from tests.harness.processes import Child, Process, said
 from tests.harness.proxy import Chaos, Proxy
 from tests.harness.runs import FaultRun
 from tests.harness.wall_clock import WallClock
@@ -37,6 +39,29 @@ When a broker starts, it forgets producers whose last message has a time of more
 """
 ROLL_EVERY_S = 0.5
 ROLL_S = 120.0
+NETWORK_FAULTS = ("aimed", "hold_back")
+"""Faults of single requests and answers, and of one direction of a broker's connections."""
+AIMS = 3
+"""A fault aims at so many frames at once. Those that no frame hits aren't counted."""
+AIM_S = 12.0
+APIS = (
+    ApiKey.PRODUCE,
+    ApiKey.FETCH,
+    ApiKey.METADATA,
+    ApiKey.OFFSET_COMMIT,
+    ApiKey.OFFSET_FETCH,
+    ApiKey.FIND_COORDINATOR,
+    ApiKey.JOIN_GROUP,
+    ApiKey.SYNC_GROUP,
+    ApiKey.HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ADD_PARTITIONS_TO_TXN,
+    ApiKey.ADD_OFFSETS_TO_TXN,
+    ApiKey.TXN_OFFSET_COMMIT,
+    ApiKey.END_TXN,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH,
+)
 CLIENT_FAULTS = ("files", "hold", "fork", "clock")
 """Faults in the client's process. It has to obey `client_faults`, and be a `_child()`."""
 
@@ -54,7 +79,7 @@ def rig(seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX) -> It
     """Yield the running cluster. ``changes`` are properties of its brokers."""
     fates = Chaos(seed, bytes_max=bytes_max, answer_bytes_max=bytes_max)
     with ExitStack() as stack:
-        proxies = [stack.enter_context(Proxy(None, fates)) for _ in range(3)]
+        proxies = [stack.enter_context(Proxy(None, fates, aims=Aims())) for _ in range(3)]
         advertised = [proxy.port for proxy in proxies]
         cluster = start(
             3, changes=dict(changes), listeners={"CLIENTS": Listener("PLAINTEXT", {}, advertised)}
@@ -91,6 +116,9 @@ class FaultOptions:
 class ClusterRun(FaultRun):
     """Processes and faults. A subclass starts its processes in `_start()`."""
 
+    apis: Sequence[ApiKey] = APIS
+    """The requests that the fault "aimed" chooses from."""
+
     def __init__(self, name: str, rig: Rig, options: FaultOptions, topics: Sequence[str]) -> None:
         """``topics``: a broker goes away only while all their replicas are in sync."""
         super().__init__(name, options.seed, options.faults)
@@ -105,6 +133,7 @@ class ClusterRun(FaultRun):
         self._frozen: tuple[Broker, float] | None = None
         self._roll: list[Broker] = []  # the brokers that are still to be restarted
         self._roll_at = 0.0
+        self._held_until = 0.0  # see _fault_hold_back()
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
@@ -122,6 +151,11 @@ class ClusterRun(FaultRun):
         clock = self._clocks[slot] = WallClock(self.directory / f"clock-{slot}.{self._lives}")
         self._busy_until.pop(slot, None)
         return Child(module, settings, output, clock.environment)
+
+    def _check_children(self) -> None:
+        """Raise AssertionError if a client in a forked child wasn't refused, or hung there."""
+        codes = [event["code"] for event in said(self.directory) if event["e"] == "forked"]
+        assert not any(codes), f"forked children ended with {codes}, see {self.directory}"
 
     def _make_faults(self) -> None:
         """Start the processes, make faults for the time of the options, and end all faults."""
@@ -172,6 +206,12 @@ class ClusterRun(FaultRun):
     def _heal(self) -> None:
         """End all faults."""
         self._fates.calm = True
+        for proxy in self._proxies:
+            if proxy.aims is not None:
+                proxy.aims.clear()
+                self.faults.update(
+                    {f"aimed_{kind}": count for kind, count in proxy.aims.hits.items()}
+                )
         deadline = time.monotonic() + ROLL_S
         while self._roll:
             assert time.monotonic() < deadline, "the brokers weren't all restarted"
@@ -183,7 +223,7 @@ class ClusterRun(FaultRun):
         due += [
             process.unlimit_at for process in self._slots.values() if process.unlimit_at is not None
         ]
-        due += self._busy_until.values()
+        due += [*self._busy_until.values(), self._held_until]
         due += [each[1] for each in (self._away, self._frozen) if each is not None]
         self._watch(max([0.0, *due]))
         self._cluster.wait_until_up()
@@ -271,6 +311,22 @@ class ClusterRun(FaultRun):
         self._open_at[proxy] = time.monotonic() + self._random.uniform(0.5, 4.0), proxy.target
         proxy.target = None
         proxy.cut_all()
+        return True
+
+    def _fault_aimed(self) -> bool:
+        """Aim at some requests or answers of any broker. `_heal()` counts those that were hit."""
+        for _ in range(AIMS):
+            aims = self._random.choice(self._proxies).aims
+            assert aims is not None
+            aims.add(drawn_aim(self._random, self.apis, AIM_S))
+        return False
+
+    def _fault_hold_back(self) -> bool:
+        """Let a broker's requests, its answers or both get nowhere for a while."""
+        requests, answers = self._random.choice([(True, False), (False, True), (True, True)])
+        seconds = self._random.uniform(0.5, AIM_S)
+        self._random.choice(self._proxies).hold(seconds, requests=requests, answers=answers)
+        self._held_until = max(self._held_until, time.monotonic() + seconds)
         return True
 
     def _may_hit_a_broker(self) -> bool:

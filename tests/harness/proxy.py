@@ -15,8 +15,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import NamedTuple
 
+from tests.harness.aims import Aim, Aims, Frames
+
 PIECE_BYTES = 1 << 16
 FOREVER = 1 << 62
+SPLIT_BYTES = 200
+"""So many bytes of a frame are split into pieces of one."""
 
 
 class Fate(NamedTuple):
@@ -91,6 +95,45 @@ class Link:
                 end.shutdown(socket.SHUT_RDWR)
 
 
+class Stream:
+    """The outgoing bytes of one direction of a connection, with the fault of its `Fate`."""
+
+    def __init__(self, sink: socket.socket, fate: Fate) -> None:
+        """Nothing is carried yet."""
+        self._sink, self._fate = sink, fate
+        self._carried = 0
+
+    def put(self, data: bytes) -> bool:
+        """Send bytes. Return whether the connection ends now."""
+        fate, before = self._fate, self._carried
+        if not data:
+            return False
+        if fate.delay_s:
+            time.sleep(fate.delay_s)
+        if before <= fate.flip_at < before + len(data):
+            at = fate.flip_at - before
+            data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        self._carried += len(data)
+        if self._carried >= fate.cut_after:
+            self._sink.sendall(data[: fate.cut_after - before])
+            return True
+        self._sink.sendall(data)
+        return False
+
+    def put_with(self, aim: Aim, frame: bytes) -> bool:
+        """Send the first bytes of a frame with a fault that doesn't end the connection."""
+        if aim.kind == "stall":
+            time.sleep(aim.seconds)
+        elif aim.kind == "corrupt":
+            frame = bytes([frame[0] ^ 0x40]) + frame[1:]
+        elif aim.kind == "split":
+            for each in frame[:SPLIT_BYTES]:
+                if self.put(bytes([each])):
+                    return True
+            frame = frame[SPLIT_BYTES:]
+        return self.put(frame)
+
+
 class Proxy:
     """Listens on its own port, and forwards each connection to the current ``target``."""
 
@@ -102,9 +145,15 @@ class Proxy:
         host: str = "127.0.0.1",
         port: int = 0,
         family: socket.AddressFamily = socket.AF_INET,
+        aims: Aims | None = None,
     ) -> None:
-        """``target`` is host:port. None refuses connections."""
+        """``target`` is host:port. None refuses connections.
+
+        ``aims``: the proxy reads Kafka's frames, and makes the faults of those that are hit.
+        """
         self.target = target
+        self.aims = aims
+        self._pass_at = {False: 0.0, True: 0.0}  # by direction, see hold()
         self.cuts = 0
         self._fates = fates
         self._links: set[Link] = set()
@@ -136,6 +185,12 @@ class Proxy:
             links = list(self._links)
         for link in links:
             link.cut()
+
+    def hold(self, seconds: float, *, requests: bool, answers: bool) -> None:
+        """Forward nothing for so long, also of later connections. Then all of it goes on."""
+        for of_answers, held in ((False, requests), (True, answers)):
+            if held:
+                self._pass_at[of_answers] = time.monotonic() + seconds
 
     def _accept(self) -> None:
         while True:
@@ -204,23 +259,53 @@ class Proxy:
 
     def _pass_on(self, link: Link, source: socket.socket, sink: socket.socket, fate: Fate) -> None:
         """Forward one direction of a connection until its end."""
-        carried = 0
+        of_answers = source is link.far
+        frames = None if self.aims is None else Frames(link.asked, of_answers=of_answers)
+        stream = Stream(sink, fate)
         while data := source.recv(PIECE_BYTES):
-            if fate.delay_s:
-                time.sleep(fate.delay_s)
-            if carried <= fate.flip_at < carried + len(data):
-                at = fate.flip_at - carried
-                data = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
-            if carried + len(data) >= fate.cut_after:
-                self._end(source, sink, data[: fate.cut_after - carried], fate.mute_s)
+            while (seconds := self._pass_at[of_answers] - time.monotonic()) > 0:
+                time.sleep(seconds)
+            mute_s = None
+            if frames is None or self.aims is None:
+                is_cut = stream.put(data)
+            else:
+                is_cut, mute_s = self._put_frames(*frames.take(data), stream, self.aims, of_answers)
+            if is_cut:
+                self._end(source, fate.mute_s if mute_s is None else mute_s)
                 return
-            sink.sendall(data)
-            carried += len(data)
 
-    def _end(self, source: socket.socket, sink: socket.socket, last: bytes, mute_s: float) -> None:
+    @staticmethod
+    def _put_frames(
+        data: bytes,
+        begins: list[tuple[int, int]],
+        stream: Stream,
+        aims: Aims,
+        of_answers: bool,
+    ) -> tuple[bool, float | None]:
+        """Forward frames, with the faults that they hit.
+
+        Return whether the connection ends, and how long to read on before.
+        """
+        done = 0
+        for number, (at, api) in enumerate(begins):
+            aim = aims.hit(api, of_answers=of_answers)
+            if aim is None:
+                continue
+            end = begins[number + 1][0] if number + 1 < len(begins) else len(data)
+            if stream.put(data[done:at]):
+                return True, None
+            if aim.kind in ("cut", "lose"):
+                stream.put(data[at : (at + end) // 2] if aim.kind == "cut" else b"")
+                return True, aim.seconds if aim.kind == "lose" else 0.0
+            if stream.put_with(aim, data[at:end]):
+                return True, None
+            done = end
+        return stream.put(data[done:]), None
+
+    def _end(self, source: socket.socket, mute_s: float) -> None:
+        """Read for so long without forwarding, as the connection ends."""
         with self._lock:
             self.cuts += 1
-        sink.sendall(last)
         deadline = time.monotonic() + mute_s
         while (seconds := deadline - time.monotonic()) > 0:
             source.settimeout(seconds)

@@ -13,13 +13,21 @@ from typing import Any
 import confluent_kafka
 
 import kafka_native
+from kafka_native.protocol import ApiKey
 from tests.broker import payload
 from tests.broker.acked.ledger import NOT_PERSISTED, PERSISTED, Life, Log, Result
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.producer import Settings
 from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import create, delete
-from tests.harness.cluster_run import CLIENT_FAULTS, ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    CLIENT_FAULTS,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.processes import said
 from tests.harness.readers import messages
 from tests.harness.runs import counted
@@ -36,7 +44,7 @@ DECK = (
     *("kill", "cut", "refuse", "leaders", "pause", "broker", "stall"),
     *("cut", "leaders", "freeze", "broker", "leaders"),
 )
-MORE = (*DECK, *CLIENT_FAULTS, "roll")
+MORE = (*DECK, *NETWORK_FAULTS, *CLIENT_FAULTS, "roll")
 CHANGES = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
@@ -74,6 +82,8 @@ class Options(FaultOptions):
 
 class Run(ClusterRun):
     """Use `Run(rig, options).run()`."""
+
+    apis = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID)
 
     def __init__(self, rig: Rig, options: Options) -> None:
         self._options = options

@@ -18,9 +18,15 @@ from tests.broker.cluster import Cluster
 from tests.broker.support import create, delete
 from tests.broker.transformer import figures
 from tests.harness import readers
-from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    CLIENT_FAULTS,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.load import Load
-from tests.harness.processes import Child
 from tests.harness.runs import counted
 from tests.waiting import wait_for
 
@@ -29,7 +35,10 @@ PARTITIONS = 4
 WELL_S = 400.0
 END_S = 60.0
 # Each is drawn once before any comes again.
-DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut")
+DECK = (
+    *("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut"),
+    *(*NETWORK_FAULTS, *CLIENT_FAULTS),
+)
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Brokers soon abort a transaction that takes too long."""
 
@@ -94,6 +103,7 @@ class Run(ClusterRun):
             create(self._cluster, self._entries_topic, PARTITIONS)
             self._orders.start()
             self._make_faults()
+            self._check_children()
             self._orders.end(WELL_S)
             wait_for(self._all_is_committed, "the end of the orders to be committed", WELL_S)
             for process in self._slots.values():
@@ -140,7 +150,7 @@ class Run(ClusterRun):
             bug=self._options.bug,
         )
         output = self.directory / f"p{slot}.{self._lives}.out"
-        self._slots[slot] = Child("tests.broker.bank.processor", settings, output)
+        self._slots[slot] = self._child(slot, "tests.broker.bank.processor", settings, output)
         self._lives += 1
 
     def _all_is_committed(self) -> bool:

@@ -16,7 +16,7 @@ from tests.broker.copies.verify import Copy, Reading, read
 from tests.broker.support import create, delete
 from tests.broker.transformer import Settings, figures
 from tests.harness import readers
-from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import NETWORK_FAULTS, ClusterRun, FaultOptions, Rig, rig
 from tests.harness.load import Load
 from tests.harness.processes import Child
 from tests.harness.runs import counted
@@ -44,7 +44,10 @@ ASSIGNORS: dict[str, dict[str, str]] = {
 }
 """The settings of each assignor: those of the clients, and those of the broker."""
 # Each is drawn once before any comes again.
-DECK = ("leave", "join", "leave", "join", "leave", "join", "kill", "leave", "join", "cut", "pause")
+DECK = (
+    *("leave", "join", "leave", "join", "leave", "join", "kill", "leave", "join", "cut", "pause"),
+    *NETWORK_FAULTS,
+)
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Brokers soon abort a transaction that takes too long."""
 

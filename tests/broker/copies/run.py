@@ -25,7 +25,7 @@ from tests.broker.copies.verify import Records, Result, read, size
 from tests.broker.support import create, delete
 from tests.broker.transformer import Settings, figures
 from tests.harness import readers
-from tests.harness.cluster_run import STEP_S, ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import NETWORK_FAULTS, STEP_S, ClusterRun, FaultOptions, Rig, rig
 from tests.harness.load import Load
 from tests.harness.processes import Child, Process
 from tests.harness.runs import counted
@@ -45,6 +45,7 @@ KINDS = ("ours", "java")
 DECK = (
     *("kill_ours", "kill_java", "kill_broker", "cut", "leaders", "freeze", "refuse"),
     *("kill_ours", "kill_java", "kill_broker", "stop_broker", "cut", "pause", "stall"),
+    *NETWORK_FAULTS,
 )
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Brokers soon abort a transaction that takes too long."""
