@@ -77,6 +77,9 @@ def test_a_good_history_breaks_no_rule_and_has_figures() -> None:
     text = "\n".join(figures.lines(history))
     assert "10 acked, 10 handed out, 1 of them again" in text
     assert "assignments that began before an expelled member knew: 1" in text
+    history.seconds, history.generations = 30.0, 4
+    found = figures.recorded(history)
+    assert (found["rebalances_per_minute"], found["members"]) == (8.0, 2)
 
 
 def skipped_for_ever(history: History) -> None:
@@ -232,6 +235,7 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
     [
         Options("classic", "cooperative-sticky", "mixed"),
         Options("consumer", "", "ours", max_poll_s=7.0),
+        Options("mixed", "cooperative-sticky", members=12, per_process=4, storm=True),
     ],
     ids=str,
 )
@@ -239,12 +243,15 @@ def test_nothing_is_lost_and_each_partition_has_one_owner(
     owned3: Cluster, options: Options
 ) -> None:
     options.seconds = options.round_s = 10.0
-    options.fault_every_s = (0.1, 1.0)
+    if not options.storm:
+        options.fault_every_s = (0.1, 1.0)
     run = Run(owned3, options)
     history = run.run()
     print("\n".join([str(options), *figures.lines(history)]))
     assert violations(history) == [], f"the logs are in {run.directory}"
     assert history.faults
+    assert history.generations
+    assert bool(history.migrations) == (options.protocol == "mixed")
 
 
 @pytest.mark.slow

@@ -16,7 +16,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.broker.chaos.history import Assignment, Commit, History, Key, Life, in_force, overlap
+from tests.broker.chaos.history import (
+    Assignment,
+    Commit,
+    History,
+    Key,
+    Life,
+    in_force,
+    overlap,
+    overlapping,
+)
 from tests.harness.runs import Rule, broken
 
 EXAMPLES = 5
@@ -136,9 +145,7 @@ def one_owner(history: History) -> Iterator[str]:
         for index, earlier in enumerate(assignments):
             if earlier.member in theirs:
                 continue
-            for later in assignments[index + 1 :]:
-                if later.start >= earlier.end:
-                    break
+            for later in overlapping(assignments, index):
                 yield from judged(history, key, earlier, later)
 
 
@@ -164,23 +171,28 @@ def fenced(history: History) -> Iterator[str]:
     """
     by_partition, theirs = history.by_partition(), peers(history)
     for key, commits in history.commits_of().items():
+        known = by_partition.get(key, [])
+        of_member: dict[str, list[Assignment]] = defaultdict(list)
+        for each in known:
+            of_member[each.member].append(each)
         for commit in commits:
             if not commit.by:
                 continue
             # Times that are too close to compare count in favor of the member that committed.
-            known = by_partition.get(key, [])
-            started = [each for each in known if each.start <= commit.at - CLOCK_S]
-            own = [
-                each
-                for each in known
-                if each.member == commit.by and each.start <= commit.at + CLOCK_S
-            ]
-            if not own:
+            started = begun(known, commit.at - CLOCK_S)
+            own = begun(of_member[commit.by], commit.at + CLOCK_S)
+            if own is None:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
             elif commit.by in theirs:
                 continue
-            elif started and started[-1].member != commit.by and own[-1].start < started[-1].start:
-                yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started[-1]}"
+            elif started and started.member != commit.by and own.start < started.start:
+                yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started}"
+
+
+def begun(assignments: list[Assignment], by: float) -> Assignment | None:
+    """Return the last one that has begun by a time. They are in the order of their starts."""
+    index = bisect_right(assignments, by, key=lambda each: each.start)
+    return assignments[index - 1] if index else None
 
 
 def nothing_ahead(history: History) -> Iterator[str]:
