@@ -14,6 +14,7 @@ from tests.broker import test_planted
 from tests.broker.acked.planted import BUGS as ACKED
 from tests.broker.bank.planted import BUGS as BANK
 from tests.broker.chaos.planted import BUGS as CHAOS
+from tests.broker.share.planted import BUGS as SHARE
 from tests.planted.mutants import MUTANTS, ROOT
 
 PAGE = ROOT / "docs" / "internals" / "planted-bugs.md"
@@ -62,6 +63,7 @@ def rows() -> Iterator[Row]:
     for workload, member, bugs in (
         ("chaos", "tests/broker/chaos/member.py", CHAOS),
         ("bank", "tests/broker/bank/processor.py", BANK),
+        ("share", "tests/broker/share/member.py", SHARE),
     ):
         for name, planted in bugs.items():
             yield Row(name, planted.what, f"`{member}`", workload, named(planted.rules))
