@@ -196,6 +196,27 @@ def test_an_unanswered_commit_may_be_carried_out_late(tmp_path: Path) -> None:
     assert "nothing_ahead" in {text.split(":")[0] for text in violations(history)}
 
 
+def took_back_too_late(history: History) -> None:
+    """Freeze member a again: then it takes an answer from before the freeze, and loses it."""
+    a = history.lives[0]
+    a.pauses[-1] = (4.0, 20.4)
+    a.take({"t": 20.6, "e": "assigned", "p": [K]})
+    a.take({"t": 20.7, "e": "lost", "p": [K]})
+    a.end(24.0, "closed")
+
+
+def test_a_frozen_member_may_take_an_old_assignment_but_commits_nothing() -> None:
+    history = good()
+    took_back_too_late(history)
+    assert violations(history) == []
+    history.commits.append(Commit(20.65, K, 10, "a"))
+    assert "fenced" in {text.split(":")[0] for text in violations(history)}
+    history = good()
+    took_back_too_late(history)
+    history.lives[0].pauses.clear()
+    assert "one_owner" in {text.split(":")[0] for text in violations(history)}
+
+
 def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
     assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)

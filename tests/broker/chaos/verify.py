@@ -33,6 +33,7 @@ CLOCK_S = 0.005  # brokers' timestamps are whole milliseconds
 EXPEL_SHARE = 0.8  # a broker counts a session from the last heartbeat, which was before the stop
 NOTICE_S = 10.0  # from the first chance to notice an expulsion to the loss of all partitions
 CLOSE_S = 30.0
+STALE_S = 2.0  # from the end of a freeze to the answer of the first heartbeat
 
 
 def place(key: Key, offset: int | None = None) -> str:
@@ -146,7 +147,22 @@ def one_owner(history: History) -> Iterator[str]:
             if earlier.member in theirs:
                 continue
             for later in overlapping(assignments, index):
-                yield from judged(history, key, earlier, later)
+                if not is_stale(history, later):
+                    yield from judged(history, key, earlier, later)
+
+
+def is_stale(history: History, each: Assignment) -> bool:
+    """Return whether a frozen member got an assignment that the group had taken back by then.
+
+    The answer was on its way when the member froze. Afterwards the member takes it, learns that it
+    was expelled, and loses everything.
+    """
+    return each.how == "lost" and any(
+        end - start >= history.session_s * EXPEL_SHARE
+        and end <= each.start
+        and each.end <= end + STALE_S
+        for start, end in history.life(each.member).pauses
+    )
 
 
 def judged(history: History, key: Key, earlier: Assignment, later: Assignment) -> Iterator[str]:
@@ -171,9 +187,9 @@ def fenced(history: History) -> Iterator[str]:
     """
     by_partition, theirs = history.by_partition(), peers(history)
     for key, commits in history.commits_of().items():
-        known = by_partition.get(key, [])
+        known = [each for each in by_partition.get(key, []) if not is_stale(history, each)]
         of_member: dict[str, list[Assignment]] = defaultdict(list)
-        for each in known:
+        for each in by_partition.get(key, []):
             of_member[each.member].append(each)
         for commit in commits:
             if not commit.by:
@@ -185,7 +201,14 @@ def fenced(history: History) -> Iterator[str]:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
             elif commit.by in theirs:
                 continue
-            elif started and started.member != commit.by and own.start < started.start:
+            elif (
+                started
+                and started.member != commit.by
+                and (
+                    own.start < started.start
+                    or (is_stale(history, own) and commit.at <= started.end)
+                )
+            ):
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started}"
 
 
