@@ -64,9 +64,21 @@ class Result:
     """Why the group hasn't finished all records in time."""
 
     def done(self, place: Place, *kinds: str) -> list[Answer]:
-        """Return the successes of a record."""
-        found = self.answers.get(place, [])
-        return [each for each in found if each.answer == DONE and each.kind in kinds]
+        """Return the successes of a record, without late ones.
+
+        When the group has finished a record and all before it, the broker ignores its further
+        acknowledgements, and answers with a success.
+        """
+        found = [each for each in self.answers.get(place, []) if each.answer == DONE]
+        final = [each for each in found if each.kind in FINAL]
+        return [
+            each
+            for each in found
+            if each.kind in kinds
+            and not any(
+                other.deliveries > each.deliveries and other.at < each.at for other in final
+            )
+        ]
 
 
 def named(place: Place) -> str:
