@@ -69,14 +69,19 @@ def fault(*kinds: str) -> Callable[[Sequence[Run]], float]:
     return lambda runs: sum(run.faults.get(kind, 0) for run in runs for kind in kinds)
 
 
-def rounds(runs: Sequence[Run]) -> float:
-    """Return how many rounds the runs had."""
-    return sum(int(run.figures.get("rounds", 0)) for run in runs)
-
-
 def assignors(runs: Sequence[Run]) -> float:
     """Return how many assignors the rounds had."""
     return len({name for run in runs for name in run.figures.get("assignors", ())})
+
+
+def figure(name: str) -> Callable[[Sequence[Run]], float]:
+    """Return a function that sums up a figure of the runs."""
+    return lambda runs: sum(run.figures.get(name, 0) for run in runs)
+
+
+def largest(name: str) -> Callable[[Sequence[Run]], float]:
+    """Return a function that finds the largest figure of the runs."""
+    return lambda runs: max((run.figures.get(name, 0) for run in runs), default=0)
 
 
 def rarest(runs: Sequence[Run]) -> float:
@@ -211,13 +216,15 @@ GOALS = (
         "Rebalances: one owner for each partition, nothing skipped",
         "10 members, 200 rebalances",
         "50 members, 5,000 rebalances, live migration between the protocols",
-        "make chaos WORKLOAD=chaos MINUTES=60",
+        "make chaos WORKLOAD=chaos MINUTES=60 ARGS='--members 50 --per-process 10 --storm "
+        "--protocol mixed'",
         "chaos",
         (
             Need("records", records, None, None),
-            Need("changes of members", fault("join", "leave", "crash", "freeze"), 200, 5000),
+            Need("rebalances", figure("rebalances"), 200, 5000),
+            Need("members at once", largest("members"), 10, 50),
+            Need("live migrations", figure("migrations"), None, 20),
         ),
-        "50 members at once, live migration",
     ),
     Goal(
         "G6",
@@ -229,7 +236,7 @@ GOALS = (
         (
             Need("records", records, 1e5, 5e5),
             Need("assignors", assignors, 4, 6),
-            Need("rounds", rounds, None, 40),
+            Need("rounds", figure("rounds"), None, 40),
         ),
         "ThreadSanitizer",
     ),
@@ -330,5 +337,23 @@ GOALS = (
         "12 bugs",
         "30 bugs",
         "make test-planted",
+    ),
+    Goal(
+        "G20",
+        "Share groups under faults: each record accepted, none twice with a success",
+        "100,000 records, 20 faults",
+        "5 M records, 500 faults",
+        "make chaos WORKLOAD=share MINUTES=60",
+        "share",
+        (Need("records", records, 1e5, 5e6), Need("faults", faults, 20, 500)),
+    ),
+    Goal(
+        "G21",
+        "Spark streams and archives: each row once, whatever process is killed",
+        "10 faults",
+        "200 faults",
+        "make chaos WORKLOAD=spark MINUTES=60",
+        "spark",
+        (Need("rows", records, None, None), Need("processes killed", faults, 10, 200)),
     ),
 )

@@ -34,7 +34,9 @@ JAVA_WORKERS_MAX = 2
 LANES = {
     "three brokers": re.compile(r"\b(?:kafka3|owned3)\b"),
     "Spark": re.compile(r"^tests/spark/"),
-    "clusters of their own": re.compile(r"^tests/broker/[\s\S]*(?:\brunning\(|\bspark_once\b)"),
+    "clusters of their own": re.compile(
+        r"^tests/broker/[\s\S]*(?:\brunning\(|\btests\.broker\.spark\b)"
+    ),
     "one broker": re.compile(r"^tests/broker/"),
 }
 """The lanes of several files. A pattern matches a file's path, a newline and its text.

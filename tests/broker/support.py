@@ -16,7 +16,15 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 
 import kafka_native
 from kafka_native import KafkaError
-from kafka_native.admin import AdminClient, FeatureUpdate, UpgradeType
+from kafka_native.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    FeatureUpdate,
+    ResourceType,
+    UpgradeType,
+)
 from tests.broker.cluster import Cluster, NoBroker, quiet, shared, start
 from tests.waiting import WAIT_S, wait_for
 
@@ -200,6 +208,17 @@ def in_sync(cluster: Cluster, topic: str) -> bool:
     return bool(found) and all(
         len(each.isrs) == len(each.replicas) and each.leader >= 0 for each in found
     )
+
+
+def change_group(cluster: Cluster, group: str, **settings: str) -> None:
+    """Change settings of a group. They have underscores for dots."""
+    entries = [
+        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=entries)
+    with AdminClient(quiet(cluster.conf())) as admin:
+        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
 def delete(cluster: Cluster, *names: str) -> None:

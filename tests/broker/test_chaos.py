@@ -77,6 +77,9 @@ def test_a_good_history_breaks_no_rule_and_has_figures() -> None:
     text = "\n".join(figures.lines(history))
     assert "10 acked, 10 handed out, 1 of them again" in text
     assert "assignments that began before an expelled member knew: 1" in text
+    history.seconds, history.generations = 30.0, 4
+    found = figures.recorded(history)
+    assert (found["rebalances_per_minute"], found["members"]) == (8.0, 2)
 
 
 def skipped_for_ever(history: History) -> None:
@@ -193,6 +196,27 @@ def test_an_unanswered_commit_may_be_carried_out_late(tmp_path: Path) -> None:
     assert "nothing_ahead" in {text.split(":")[0] for text in violations(history)}
 
 
+def took_back_too_late(history: History) -> None:
+    """Freeze member a again: then it takes an answer from before the freeze, and loses it."""
+    a = history.lives[0]
+    a.pauses[-1] = (4.0, 20.4)
+    a.take({"t": 20.6, "e": "assigned", "p": [K]})
+    a.take({"t": 20.7, "e": "lost", "p": [K]})
+    a.end(24.0, "closed")
+
+
+def test_a_frozen_member_may_take_an_old_assignment_but_commits_nothing() -> None:
+    history = good()
+    took_back_too_late(history)
+    assert violations(history) == []
+    history.commits.append(Commit(20.65, K, 10, "a"))
+    assert "fenced" in {text.split(":")[0] for text in violations(history)}
+    history = good()
+    took_back_too_late(history)
+    history.lives[0].pauses.clear()
+    assert "one_owner" in {text.split(":")[0] for text in violations(history)}
+
+
 def test_every_rule_has_a_violation() -> None:
     assert set(BREAKS) == {rule.__name__ for rule in RULES}
     assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
@@ -232,6 +256,7 @@ def test_commits_are_read_from_the_brokers_bytes() -> None:
     [
         Options("classic", "cooperative-sticky", "mixed"),
         Options("consumer", "", "ours", max_poll_s=7.0),
+        Options("mixed", "cooperative-sticky", members=12, per_process=4, storm=True),
     ],
     ids=str,
 )
@@ -239,12 +264,15 @@ def test_nothing_is_lost_and_each_partition_has_one_owner(
     owned3: Cluster, options: Options
 ) -> None:
     options.seconds = options.round_s = 10.0
-    options.fault_every_s = (0.1, 1.0)
+    if not options.storm:
+        options.fault_every_s = (0.1, 1.0)
     run = Run(owned3, options)
     history = run.run()
     print("\n".join([str(options), *figures.lines(history)]))
     assert violations(history) == [], f"the logs are in {run.directory}"
     assert history.faults
+    assert history.generations
+    assert bool(history.migrations) == (options.protocol == "mixed")
 
 
 @pytest.mark.slow

@@ -24,18 +24,18 @@ from kafka_native import (
     ShareConsumer,
     TopicPartition,
 )
-from kafka_native.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 from kafka_native.arrow import ShareArrowBatch
 from kafka_native.mock.dead_letters import LIMIT_REACHED, REJECTED
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker, create, our_consumer, our_producer, output_of
+from tests.broker.support import (
+    TopicMaker,
+    change_group,
+    create,
+    our_consumer,
+    our_producer,
+    output_of,
+)
 from tests.waiting import WAIT_S, wait_for
 
 COUNT = 3000
@@ -369,21 +369,6 @@ def renewing_member(
     for process in running:
         process.kill()
         process.communicate()
-
-
-def change_group(kafka: Cluster, group: str, **settings: str) -> None:
-    change_settings(kafka, ResourceType.GROUP, group, **settings)
-
-
-def change_settings(kafka: Cluster, kind: ResourceType, name: str, **settings: str) -> None:
-    """Change settings. They have underscores for dots."""
-    entries = [
-        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(kind, name, incremental_configs=entries)
-    with AdminClient(quiet(kafka.conf())) as admin:
-        admin.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
 @pytest.mark.slow

@@ -92,6 +92,17 @@ def test_assignment_is_applied_and_confirmed_then_the_broker_thread_continues() 
     assert message.server_assignor is None
 
 
+def test_heartbeats_report_partitions_that_the_application_is_about_to_get() -> None:
+    # Otherwise the coordinator may give them to another member, and both read them.
+    group = Group(subscribed=True)
+    group.rebalance.at_once = False
+    group.answer(1, {ID_A: [0, 1]})
+    assert group.nothing_sent()
+    assert owned_of(group.heartbeat[0]) == {ID_A: [0, 1]}
+    group.rebalance.finish()
+    assert owned_of(group.sent()) == {ID_A: [0, 1]}
+
+
 def test_an_empty_assignment_calls_no_callback() -> None:
     group = Group(subscribed=True)
     group.answer(1, {})
@@ -189,7 +200,7 @@ def test_revocation_is_confirmed_before_the_assignment() -> None:
     assert group.heartbeat[0].member_epoch == 1  # heartbeats continue during a slow callback
     group.rebalance.finish()
     assert group.rebalance.taken() == [("assign", [("b", 5)])]
-    assert owned_of(group.sent()) == {ID_A: [0]}
+    assert owned_of(group.sent()) == {ID_A: [0], ID_B: [5]}
     group.answer(2, {ID_A: [0], ID_B: [5]})
     group.rebalance.finish()
     confirmed = group.sent()

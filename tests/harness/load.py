@@ -8,7 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 import kafka_native
+from tests.broker import payload
 from tests.broker.cluster import Cluster, quiet
+
+Key = tuple[str, int]
+"""Topic and partition."""
 
 
 class Load(threading.Thread):
@@ -81,3 +85,39 @@ class Load(threading.Thread):
         assert left == 0, f"{left} messages were not settled"
         assert not self.failed, f"{len(self.failed)} messages failed: {self.failed[0]}"
         self._producer.close()
+
+
+class NumberedLoad(Load):
+    """Produces numbered values to every partition, and keeps the acked ones."""
+
+    def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
+        """``acked`` gets the numbers by offset."""
+        super().__init__(
+            cluster, rate, self._value, **{"linger.ms": 5, "message.timeout.ms": 120_000}
+        )
+        self._acked = acked
+        self._partitions: list[Key] = []
+        self.ends: dict[Key, int] = {}
+        """One past the last acked offset of each partition."""
+
+    def widen(self, topic: str, count: int) -> None:
+        """Set the topic's number of partitions."""
+        known = set(self._partitions)
+        self._partitions = [
+            *self._partitions,
+            *((topic, n) for n in range(count) if (topic, n) not in known),
+        ]
+
+    def _value(self, number: int) -> dict[str, Any]:
+        partitions = self._partitions
+        topic, partition = partitions[number % len(partitions)]
+        return {
+            "topic": topic,
+            "value": payload.make(topic, partition, number),
+            "partition": partition,
+        }
+
+    def acked(self, number: int, message: Any) -> None:
+        key = message.topic(), message.partition()
+        self._acked.setdefault(key, {})[message.offset()] = number
+        self.ends[key] = max(self.ends.get(key, 0), message.offset() + 1)

@@ -157,7 +157,7 @@ def test_kills_inside_of_transactions_cost_no_row(
 ) -> None:
     checkpoint = tmp_path / "checkpoint"
     settings = driver_settings(proxy.address, checkpoint)
-    driver = "tests.broker.spark_once.driver"
+    driver = "tests.broker.spark.driver"
     batches = []
     for number, step in enumerate(STEPS):
         holder.arm(step)

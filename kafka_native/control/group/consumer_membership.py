@@ -95,7 +95,8 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self._unnamed: set[bytes] = set()
         # ids of deleted topics that the coordinator may still assign
         self._gone: set[bytes] = set()
-        self._changing: set[Key] = set()  # the partitions that the current step assigns
+        # the partitions that the current step assigns, with the topics' ids
+        self._changing: dict[Key, bytes] = {}
         self._in_step = False
         subscription.on_change.append(self._on_topics)
         metadata.on_names.append(self._on_names)
@@ -136,7 +137,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         self.state = State.LEAVING
         self._target = None
         serial = self._serial
-        going = set(self._owned) | self._changing
+        going = {*self._owned, *self._changing}
         self._rebalance.revoke(
             going, lambda: self._if_current(serial, lambda: self._revoked_all(was_in))
         )
@@ -212,8 +213,12 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
         return message
 
     def _owned_partitions(self) -> list[Heartbeat.TopicPartitions]:
+        """The partitions that the application has, or gets in the current step.
+
+        The coordinator gives a partition that isn't among them to another member.
+        """
         by_id: dict[bytes, list[int]] = {}
-        for (_, number), topic_id in sorted(self._owned.items()):
+        for (_, number), topic_id in sorted({**self._owned, **self._changing}.items()):
             by_id.setdefault(topic_id, []).append(number)
         return [
             Heartbeat.TopicPartitions(topic_id=topic_id, partitions=numbers)
@@ -257,7 +262,7 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
 
     def _forget(self) -> None:
         self._in_step = False
-        self._changing = set()
+        self._changing = {}
         self._metadata.unresolve(self._unnamed)
         self._unnamed = set()
         self._gone = set()
@@ -323,14 +328,14 @@ class ConsumerMembership(Heartbeats[Heartbeat, ConsumerGroupHeartbeatResponse]):
             )
         elif added:
             self._in_step = True
-            self._changing = set(added)
+            self._changing = added
             self._rebalance.assign(
                 added, lambda: self._if_current(serial, lambda: self._end_step((), added))
             )
 
     def _end_step(self, revoked: Iterable[Key], added: dict[Key, bytes]) -> None:
         self._in_step = False
-        self._changing = set()
+        self._changing = {}
         for key in revoked:
             self._owned.pop(key, None)
         self._owned.update(added)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 import time
+from itertools import pairwise
+from typing import NamedTuple
 
 import confluent_kafka
 
@@ -17,6 +19,17 @@ GENERATION_KEYS = (
     3,
 )  # the classic group's metadata, and the consumer group's, whose number is an epoch
 READ_SECONDS = 60
+
+
+class GroupLog(NamedTuple):
+    """What the broker's log has of a group."""
+
+    commits: list[Commit]
+    """In the broker's order."""
+    generations: int
+    """The number of its generations, or epochs."""
+    migrations: int
+    """How often it changed between the classic and the consumer protocol."""
 
 
 def text_at(data: bytes, place: int) -> tuple[str, int]:
@@ -60,8 +73,8 @@ def generation(key: bytes, value: bytes | None, group: str) -> int | None:
     return int(struct.unpack_from(">i", value, 2)[0])
 
 
-def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
-    """Return all commits of the group in the broker's order, and the number of its generations."""
+def read(cluster: Cluster, group: str) -> GroupLog:
+    """Read the log of a group."""
     conf = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": "chaos-witness",
@@ -72,6 +85,7 @@ def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
     )
     commits: list[Commit] = []
     generations: set[int] = set()
+    kinds: list[int] = []
     try:
         numbers = list(consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, number, 0) for number in numbers])
@@ -93,6 +107,8 @@ def read(cluster: Cluster, group: str) -> tuple[list[Commit], int]:
                 number = generation(key, value, group)
                 if number is not None:
                     generations.add(number)
+                    kinds.append(struct.unpack_from(">h", key)[0])
     finally:
         consumer.close()
-    return commits, len(generations)
+    migrations = sum(before != after for before, after in pairwise(kinds))
+    return GroupLog(commits, len(generations), migrations)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import accumulate
 from statistics import median
 
-from tests.broker.chaos.history import FOREVER, Assignment, History, Span
+from tests.broker.chaos.history import FOREVER, Assignment, History, Span, overlapping
 from tests.broker.chaos.verify import deliveries
 from tests.harness.runs import counted
 
@@ -41,11 +42,29 @@ def first_message_s(history: History) -> list[float]:
 def overlaps(history: History) -> int:
     """Return the number of assignments that began before an expelled member noticed."""
     return sum(
-        later.start < earlier.end
+        1
         for each in history.by_partition().values()
-        for index, earlier in enumerate(each)
-        for later in each[index + 1 :]
+        for index in range(len(each))
+        for _ in overlapping(each, index)
     )
+
+
+def members_max(history: History) -> int:
+    """Return the largest number of members that were subscribed at once."""
+    joined = [(life.ready, 1) for life in history.lives if life.ready is not None]
+    left = [(life.ended, -1) for life in history.lives if life.ready is not None]
+    return max(accumulate(change for _, change in sorted([*joined, *left])), default=0)
+
+
+def recorded(history: History) -> dict[str, float]:
+    """Return the figures of the published record."""
+    return {
+        "rebalances": history.generations,
+        "rebalances_per_minute": round(history.generations / (history.seconds / 60), 1),
+        "members": members_max(history),
+        "migrations": history.migrations,
+        "members_killed": sum(life.how == "killed" for life in history.lives),
+    }
 
 
 def span_of(values: list[float]) -> str:
@@ -73,8 +92,11 @@ def lines(history: History) -> list[str]:
     return [
         f"{history.seconds:.0f} s, faults: {counted(history.faults)}",
         f"messages: {acked} acked, {different} handed out, {times - different} of them again",
-        f"processes: {len(history.lives)}, ended: {counted(ends)}",
-        f"generations (the broker's count): {history.generations}; callbacks: {counted(callbacks)}",
+        f"members: {len(history.lives)}, at once {members_max(history)}, ended: {counted(ends)}",
+        (
+            f"generations (the broker's count): {history.generations}, migrations: "
+            f"{history.migrations}; callbacks: {counted(callbacks)}"
+        ),
         f"partitions without an owner: {len(away)} times, {span_of(away)}",
         f"from on_assign to the first message: {span_of(first_message_s(history))}",
         f"assignments that began before an expelled member knew: {overlaps(history)}",

@@ -60,6 +60,8 @@ class Life:
     path: Path
     started: float
     client: str = "ours"
+    output: Path | None = None
+    """What its process prints, which other members may share."""
     ended: float = FOREVER
     how: str = ""  # killed, closed, died
     pauses: list[Span] = field(default_factory=list)  # stopped by a signal
@@ -166,8 +168,14 @@ class Life:
     @property
     def unanswered(self) -> bool:
         """Return whether a request got no answer from a broker in time."""
-        said = self.path.with_suffix(".out")
-        return said.exists() and "no response in time" in said.read_text()
+        said = self.output or self.path.with_suffix(".out")
+        lines = said.read_text().splitlines() if said.exists() else []
+        return any(f"{self.name}#" in line and "no response in time" in line for line in lines)
+
+    @property
+    def is_closed(self) -> bool:
+        """Return whether its close() has returned."""
+        return self.closing is not None and self.closing[1] < FOREVER
 
     @property
     def alive(self) -> bool:
@@ -198,6 +206,8 @@ class History:
     rounds: list[Round] = field(default_factory=list)
     faults: dict[str, int] = field(default_factory=dict)
     generations: int = 0
+    """The group's generations or epochs in the broker's log: its rebalances."""
+    migrations: int = 0
     seconds: float = 0.0
 
     def feed(self) -> None:
@@ -233,12 +243,23 @@ def in_force(commits: list[Commit], since: float, until: float) -> set[int]:
     """Return every offset that was committed at some time in between. 0 stands for no commit, the
     start.
     """
-    times = [commit.at for commit in commits]
-    before = bisect_right(times, since)
+    before = bisect_right(commits, since, key=lambda commit: commit.at)
+    end = bisect_right(commits, until, key=lambda commit: commit.at)
     first = commits[before - 1].offset if before else 0
-    return {first, *(commit.offset for commit in commits[before : bisect_right(times, until)])}
+    return {first, *(commit.offset for commit in commits[before:end])}
 
 
 def overlap(spans: Iterable[Span], since: float, until: float) -> float:
     """Return the longest part of any span between two times."""
     return max([0.0, *(min(end, until) - max(start, since) for start, end in spans)])
+
+
+def overlapping(assignments: list[Assignment], index: int) -> Iterator[Assignment]:
+    """Yield the assignments that begin after one of them and before its end.
+
+    They are in the order of their starts.
+    """
+    for later in range(index + 1, len(assignments)):
+        if assignments[later].start >= assignments[index].end:
+            return
+        yield assignments[later]

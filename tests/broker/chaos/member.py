@@ -1,10 +1,12 @@
-"""One member of the group as a process. It logs every callback and message before it commits
-anything.
+"""Members of the group in one process, each in a thread. A member logs every callback and message
+before it commits anything.
 
     python -m tests.broker.chaos.member < settings
 
-Then commands follow, one a line: leave, stall SECONDS, resubscribe. A log line is one write of one
-JSON object, so a killed member leaves at most half a line.
+The first line has the settings of the first member. Then commands follow, one a line: "join
+SETTINGS" adds a member, and "NAME leave", "NAME stall SECONDS", "NAME resubscribe" are for one
+member. The process ends when all its members have left. A log line is one write of one JSON object,
+so a killed member leaves at most half a line.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import queue
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,6 +242,44 @@ class Member:
         self.log("closed")
 
 
+class Host:
+    """The members of this process."""
+
+    def __init__(self) -> None:
+        self._commands: dict[str, queue.SimpleQueue[str]] = {}
+        self._threads: list[threading.Thread] = []
+
+    def take(self, line: str) -> None:
+        """Carry out a line of the run."""
+        name, _, rest = line.partition(" ")
+        if name == "join":
+            self.join(Settings(**json.loads(rest)))
+        else:
+            self._commands[name].put(rest)
+
+    def join(self, settings: Settings) -> None:
+        """Start a member."""
+        self._commands[settings.name] = queue.SimpleQueue()
+        thread = threading.Thread(target=self._run, args=(settings,), name=settings.name)
+        self._threads.append(thread)
+        thread.start()
+
+    def _run(self, settings: Settings) -> None:
+        """Run a member. If it fails, the process ends with all of them."""
+        try:
+            Member(settings).run(self._commands[settings.name])
+        except BaseException as error:
+            log = Log(Path(settings.log))
+            log("error", text=f"{type(error).__name__}: {error}", fatal=True)
+            traceback.print_exc()
+            os._exit(1)
+
+    def wait(self) -> None:
+        """Return when all members have left. Members may join until then."""
+        for thread in self._threads:
+            thread.join()
+
+
 def listen(take: Callable[[str], None]) -> None:
     """Pass commands on. End the process when its parent has ended."""
     for line in LINE:
@@ -247,14 +288,10 @@ def listen(take: Callable[[str], None]) -> None:
 
 
 def main() -> None:
-    member = Member(Settings(**json.loads(LINE.readline())))
-    commands: queue.SimpleQueue[str] = queue.SimpleQueue()
-    threading.Thread(target=listen, args=(commands.put,), daemon=True).start()
-    try:
-        member.run(commands)
-    except BaseException as error:
-        member.log("error", text=f"{type(error).__name__}: {error}", fatal=True)
-        raise
+    host = Host()
+    host.join(Settings(**json.loads(LINE.readline())))
+    threading.Thread(target=listen, args=(host.take,), daemon=True).start()
+    host.wait()
 
 
 if __name__ == "__main__":

@@ -9,33 +9,34 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewPartitions
 
-from tests.broker import payload
 from tests.broker.chaos import commit_log
 from tests.broker.chaos.history import FOREVER, History, Key, Life, Round
+from tests.broker.chaos.hosts import END_S, Host, Member
 from tests.broker.chaos.member import Settings
 from tests.broker.cluster import Broker, Cluster
 from tests.broker.support import create, in_sync, leaders
-from tests.harness.load import Load
-from tests.harness.processes import Child
+from tests.harness.load import NumberedLoad
 from tests.harness.runs import FaultRun
 from tests.waiting import wait_for
 
-SLOTS = 6
-PARTITIONS = (6, 3)  # of the two topics, at the start
-PARTITIONS_MAX = 16
+MORE_PARTITIONS_MAX = 10
 ROUND_S = 25.0
 FAULT_EVERY_S = (0.3, 2.5)
+STORM_EVERY_S = (0.02, 0.2)
 AWAY_S = (0.5, 4.0)
 IN_SYNC_S = 90
-END_S = 40.0  # from the command to leave to the end of a member
-ROOT = Path(__file__).resolve().parents[3]
+MIXED = "mixed"
+OTHER_PROTOCOL = {"classic": "consumer", "consumer": "classic"}
+TARGET_SHARE = 0.8
+"""How many members that join have the protocol that the group migrates to."""
+HANDOVERS = 5
+"""A migration replaces the members in so many parts."""
 
 # Each is drawn once before any is drawn again.
 DECK = (
@@ -54,12 +55,18 @@ DECK = (
     *("crash", "join", "freeze", "join"),
 )
 
+# As many changes of the group as possible. A crash and a freeze delay the next rebalance by a
+# session's timeout, so they are rare.
+STORM = (*("join", "leave") * 6, *("join",) * 3, "crash", "resubscribe", "freeze")
+
 
 @dataclass
 class Options:
     """The options of a run.
 
-    ``client``: ours, confluent or mixed. ``assignor``: only for the classic protocol.
+    ``client``: ours, confluent or mixed. ``protocol``: classic, consumer, or mixed: then the group
+    migrates between the protocols in each round. ``assignor``: of members with the classic
+    protocol. ``per_process``: members in the same process crash and freeze together.
     """
 
     protocol: str = "classic"
@@ -70,6 +77,9 @@ class Options:
     rate: int = 500
     take: str = "consume"
     commits: str = "mixed"  # sync, async, store
+    members: int = 6
+    per_process: int = 1
+    storm: bool = False
     static: bool = False
     regex: bool = False
     bug: str = ""
@@ -78,101 +88,20 @@ class Options:
     settle_s: float = 30.0
     round_s: float = ROUND_S
     fault_every_s: tuple[float, float] = FAULT_EVERY_S
-    faults: tuple[str, ...] = field(default=DECK)
+    faults: tuple[str, ...] = DECK
+
+    def __post_init__(self) -> None:
+        """Choose the faults of a storm, unless they are given."""
+        if self.storm and self.faults == DECK:
+            self.faults = STORM
+        if self.storm and self.fault_every_s == FAULT_EVERY_S:
+            self.fault_every_s = STORM_EVERY_S
 
     def __str__(self) -> str:
-        how = self.assignor if self.protocol == "classic" else "the broker assigns"
-        more = [name for name in ("static", "regex") if getattr(self, name)]
-        return " ".join([self.client, self.protocol, how, *more, f"--seed {self.seed}"])
-
-
-class Process(Child):
-    """A member's process, and the facts of its life that it can't log itself."""
-
-    def __init__(self, life: Life, settings: Settings, output: Path) -> None:
-        super().__init__("tests.broker.chaos.member", settings, output)
-        self.life = life
-        self.busy_until = 0.0
-        self.leaving: float | None = None
-
-    def kill(self) -> None:
-        super().kill()
-        self.life.end(time.time(), "killed")
-
-    def stop(self, seconds: float) -> None:
-        super().stop(seconds)
-        self.life.pauses.append((time.time(), FOREVER))
-
-    def resume(self) -> None:
-        if self.resume_at is not None:
-            self.life.pauses[-1] = (self.life.pauses[-1][0], time.time())
-            super().resume()
-
-    def leave(self) -> None:
-        super().leave()
-        self.leaving = time.monotonic() + END_S
-
-    def ended(self) -> bool:
-        """Return whether it has ended. If so, its life ends too."""
-        code = self.code()
-        if code is None:
-            if (
-                self.leaving is not None
-                and self.resume_at is None
-                and time.monotonic() > self.leaving
-            ):
-                self.life.errors.append(
-                    (time.time(), f"did not end in {END_S:g} s after the command to leave", True)
-                )
-                self.kill()
-                return True
-            return False
-        if self.life.alive:
-            self.life.end(
-                time.time(), "closed" if code == 0 and self.leaving is not None else "died"
-            )
-        return True
-
-    @property
-    def free(self) -> bool:
-        """Return whether a fault may hit it now."""
-        return (
-            self.resume_at is None and self.leaving is None and time.monotonic() >= self.busy_until
-        )
-
-
-class Values(Load):
-    """Produces numbered values to every partition, and keeps the acked ones."""
-
-    def __init__(self, cluster: Cluster, rate: int, acked: dict[Key, dict[int, int]]) -> None:
-        super().__init__(
-            cluster, rate, self._value, **{"linger.ms": 5, "message.timeout.ms": 120_000}
-        )
-        self._acked = acked
-        self._partitions: list[Key] = []
-        self.ends: dict[Key, int] = {}  # one past the last acked
-
-    def widen(self, topic: str, count: int) -> None:
-        """Set the topic's number of partitions."""
-        known = set(self._partitions)
-        self._partitions = [
-            *self._partitions,
-            *((topic, n) for n in range(count) if (topic, n) not in known),
-        ]
-
-    def _value(self, number: int) -> dict[str, Any]:
-        partitions = self._partitions
-        topic, partition = partitions[number % len(partitions)]
-        return {
-            "topic": topic,
-            "value": payload.make(topic, partition, number),
-            "partition": partition,
-        }
-
-    def acked(self, number: int, message: Any) -> None:
-        key = message.topic(), message.partition()
-        self._acked.setdefault(key, {})[message.offset()] = number
-        self.ends[key] = max(self.ends.get(key, 0), message.offset() + 1)
+        how = "the broker assigns" if self.protocol == "consumer" else self.assignor
+        more = [name for name in ("storm", "static", "regex") if getattr(self, name)]
+        size = f"{self.members} members"
+        return " ".join([self.client, self.protocol, how, size, *more, f"--seed {self.seed}"])
 
 
 class Run(FaultRun):
@@ -188,11 +117,16 @@ class Run(FaultRun):
         mark = uuid.uuid4().hex[:8]
         self._group = f"chaos-{mark}"
         self._topics = [f"chaos-{mark}-{letter}" for letter in "ab"]
-        self._counts = dict(zip(self._topics, PARTITIONS, strict=True))
-        self._load = Values(cluster, options.rate, self.history.acked)
-        self._slots: dict[int, Process | None] = dict.fromkeys(range(SLOTS))
+        self._counts = dict(
+            zip(self._topics, (options.members, max(options.members // 2, 1)), strict=True)
+        )
+        self._load = NumberedLoad(cluster, options.rate, self.history.acked)
+        self._slots: dict[int, Member | None] = dict.fromkeys(range(options.members))
+        self._hosts: dict[int, Host] = {}
         self._free_at: dict[int, float] = {}  # when a slot's group.instance.id may be used again
         self._lives = itertools.count()
+        self._keep = options.members // 2 if options.storm else 1
+        self._target = "classic" if options.protocol == MIXED else options.protocol
         self._cluster_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
         # A broker ends with the thread that started it (guard.py), so only the run's thread starts any.
@@ -218,7 +152,7 @@ class Run(FaultRun):
             create(self._cluster, topic, count)
             self._load.widen(topic, count)
         self._load.start()
-        for slot in (0, 1, 2):
+        for slot in range(max(self._options.members // 2, 1)):
             self._join(slot)
         self._settle()
 
@@ -229,25 +163,44 @@ class Run(FaultRun):
             pause = self._random.uniform(*self._options.fault_every_s)
             self._watch(min(time.monotonic() + pause, until))
         self._heal()
+        if self._options.protocol == MIXED:
+            self._migrate()
         self._settle()
 
+    def _migrate(self) -> None:
+        """Replace the members of one protocol by members of the other, a part after the other."""
+        self._target = OTHER_PROTOCOL[self._target]
+        old = [member for member in self._living() if member.protocol != self._target]
+        for first in range(HANDOVERS):
+            part = [(member.life.slot, member) for member in old[first::HANDOVERS]]
+            for _, member in part:
+                member.leave()
+            while any(self._slots[slot] is member for slot, member in part):
+                self._watch(time.monotonic() + 0.05)
+            for slot, _ in part:
+                self._join(slot, self._target)
+        self.faults["migrate"] += bool(old)
+
     def _finish(self) -> None:
-        """Stop the load with all six members. They read and commit everything, and leave."""
+        """Stop the load with all members. They read and commit everything, and leave."""
         self._watch(max([0.0, *self._free_at.values()]))
-        for slot, process in self._slots.items():
-            if process is None:
+        for slot, member in self._slots.items():
+            if member is None:
                 self._join(slot)
         self._load.end()
         self._settle(end=True)
-        for process in self._living():
-            process.leave()
+        for member in self._living():
+            member.leave()
         wait_for(self._all_gone, "members that leave", 2 * END_S)
         self.history.seconds = time.time() - self._started
-        self.history.commits, self.history.generations = commit_log.read(self._cluster, self._group)
+        log = commit_log.read(self._cluster, self._group)
+        self.history.commits, self.history.generations = log.commits, log.generations
+        self.history.migrations = log.migrations
 
     def _clean_up(self) -> None:
-        for process in self._living():
-            process.kill()
+        for member in self._living():
+            if member.life.alive:
+                member.host.kill()
         wait_for(self._cluster_is_well, "the cluster to become well", IN_SYNC_S * 2)
         self._pool.shutdown()
         admin = self._cluster.admin()
@@ -268,22 +221,24 @@ class Run(FaultRun):
         self._watch(0)
         return not self._living()
 
-    def _living(self) -> list[Process]:
-        return [process for process in self._slots.values() if process is not None]
+    def _living(self) -> list[Member]:
+        members = self._slots.values()
+        return [member for member in members if member is not None and member.life.alive]
 
     def _watch(self, until: float) -> None:
-        """Resume processes that are due, and notice ended ones, until a time."""
+        """Resume processes that are due, and notice ended members, until a time."""
         while True:
             with contextlib.suppress(queue.Empty):
                 self._back.get_nowait().start()
-            for slot, process in self._slots.items():
-                if process is None:
-                    continue
-                if process.resume_at is not None and time.monotonic() >= process.resume_at:
-                    process.resume()
-                if process.ended():
-                    self._slots[slot] = None
             self.history.feed()
+            for slot, member in self._slots.items():
+                if member is None:
+                    continue
+                due = member.host.resume_at
+                if due is not None and time.monotonic() >= due:
+                    member.host.resume()
+                if member.ended():
+                    self._slots[slot] = None
             left = until - time.monotonic()
             if left <= 0:
                 return
@@ -298,9 +253,11 @@ class Run(FaultRun):
             else self._options.client
         )
 
-    def _join(self, slot: int) -> None:
+    def _join(self, slot: int, protocol: str = "") -> None:
+        """Start the member of a slot: in a process with others, if that may take it."""
         name = f"m{slot}.{next(self._lives)}"
         options = self._options
+        protocol = protocol or self._drawn_protocol()
         commits = (
             self._random.choice(["sync", "async", "store"])
             if options.commits == "mixed"
@@ -308,21 +265,31 @@ class Run(FaultRun):
         )
         log = self.directory / f"{name}.log"
         topics = [f"^{self._group.replace('-', '[-]')}-.*"] if options.regex else self._topics
+        conf = self._conf(name, slot, commits, protocol)
         settings = Settings(
-            *(name, str(log), self._client(slot), self._conf(name, slot, commits), topics),
+            *(name, str(log), self._client(slot), conf, topics),
             *(options.take, commits, options.bug if slot == 0 else ""),
         )
-        life = Life(name, slot, log, time.time(), client=self._client(slot))
+        host = self._hosts.get(slot // options.per_process)
+        if host is None or not host.takes_members:
+            host = Host(settings, self.directory / f"{name}.out")
+            self._hosts[slot // options.per_process] = host
+        life = Life(name, slot, log, time.time(), client=self._client(slot), output=host.output)
         self.history.lives.append(life)
-        self._slots[slot] = Process(life, settings, self.directory / f"{name}.out")
+        self._slots[slot] = host.join(settings, life, protocol)
 
-    def _conf(self, name: str, slot: int, commits: str) -> dict[str, Any]:
+    def _drawn_protocol(self) -> str:
+        if self._options.protocol != MIXED or self._random.random() < TARGET_SHARE:
+            return self._target
+        return OTHER_PROTOCOL[self._target]
+
+    def _conf(self, name: str, slot: int, commits: str, protocol: str) -> dict[str, Any]:
         options = self._options
         conf: dict[str, Any] = {
             "bootstrap.servers": self._cluster.bootstrap,
             "group.id": self._group,
             "client.id": name,
-            "group.protocol": options.protocol,
+            "group.protocol": protocol,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": commits == "store",
             "enable.auto.offset.store": False,
@@ -331,9 +298,9 @@ class Run(FaultRun):
             "topic.metadata.refresh.interval.ms": 1000,
             "reconnect.backoff.max.ms": 500,
         }
-        if options.protocol == "classic":
+        if protocol == "classic":
             conf["session.timeout.ms"] = int(options.session_s * 1000)
-            conf["heartbeat.interval.ms"] = 500
+            conf["heartbeat.interval.ms"] = 200 if options.storm else 500
             conf["partition.assignment.strategy"] = options.assignor
         if options.static:
             conf["group.instance.id"] = f"slot-{slot}"
@@ -343,49 +310,63 @@ class Run(FaultRun):
 
     # --- faults ---
 
-    def _victim(self, keep: int, *clients: str) -> Process | None:
-        """Return a healthy member that has subscribed, if more than ``keep`` remain."""
-        free = [
-            process for process in self._living() if process.free and process.life.ready is not None
+    def _ready(self) -> list[Member]:
+        """Return the healthy members that have subscribed."""
+        return [
+            member for member in self._living() if member.free and member.life.ready is not None
         ]
-        fit = [process for process in free if not clients or process.life.client in clients]
-        return self._random.choice(fit) if fit and len(free) > keep else None
+
+    def _victim(self, *clients: str) -> Member | None:
+        """Return one of them, if enough remain."""
+        ready = self._ready()
+        fit = [member for member in ready if not clients or member.life.client in clients]
+        return self._random.choice(fit) if fit and len(ready) > self._keep else None
+
+    def _host(self) -> Host | None:
+        """Return the process of one of them, if enough remain in other processes."""
+        victim = self._victim()
+        if victim is None:
+            return None
+        others = [member for member in self._ready() if member.host is not victim.host]
+        keep = min(self._keep, self._options.members - 2 * self._options.per_process)
+        return victim.host if len(others) >= max(keep, 1) else None
 
     def _fault_join(self) -> bool:
         now = time.monotonic()
         slots = [
             slot
-            for slot, process in self._slots.items()
-            if process is None and self._free_at.get(slot, 0) <= now
+            for slot, member in self._slots.items()
+            if member is None and self._free_at.get(slot, 0) <= now
         ]
         if slots:
             self._join(self._random.choice(slots))
         return bool(slots)
 
     def _fault_crash(self) -> bool:
-        victim = self._victim(1)
-        if victim is not None:
-            victim.kill()
-            self._slots[victim.life.slot] = None
-            if self._options.static and self._options.protocol == "consumer":
+        host = self._host()
+        if host is not None:
+            slots = [member.life.slot for member in host.members]
+            host.kill()
+            if self._options.static and self._options.protocol != "classic":
                 # The broker refuses a second member with this id until the first one's session ends:
                 # fatal, by design.
-                self._free_at[victim.life.slot] = time.monotonic() + 2 * self._options.session_s
-        return victim is not None
+                until = time.monotonic() + 2 * self._options.session_s
+                self._free_at.update(dict.fromkeys(slots, until))
+        return host is not None
 
     def _fault_leave(self) -> bool:
-        victim = self._victim(1)
+        victim = self._victim()
         if victim is not None:
             victim.leave()
         return victim is not None
 
     def _fault_pause(self) -> bool:
         """Freeze for less than the session timeout."""
-        return self._freeze(self._victim(1), (0.1, 0.5), self._options.session_s)
+        return self._freeze(self._host(), (0.1, 0.5), self._options.session_s)
 
     def _fault_freeze(self) -> bool:
         """Freeze for longer than the session timeout."""
-        return self._freeze(self._victim(1), (1.1, 1.8), self._options.session_s)
+        return self._freeze(self._host(), (1.1, 1.8), self._options.session_s)
 
     def _fault_stall(self) -> bool:
         """Make the application exceed its poll interval.
@@ -393,7 +374,7 @@ class Run(FaultRun):
         Not for librdkafka: if it leaves the group while it has to revoke partitions, it never
         rejoins, and keeps the others.
         """
-        victim = self._victim(1, "ours")
+        victim = self._victim("ours")
         if victim is not None:
             seconds = self._options.max_poll_s * self._random.uniform(1.1, 1.4)
             victim.send(f"stall {seconds:.1f}")
@@ -401,7 +382,7 @@ class Run(FaultRun):
         return victim is not None
 
     def _fault_resubscribe(self) -> bool:
-        victim = self._victim(1)
+        victim = self._victim()
         if victim is not None:
             victim.send("resubscribe")
             victim.busy_until = time.monotonic() + 1
@@ -410,7 +391,7 @@ class Run(FaultRun):
     def _fault_partitions(self) -> bool:
         topic = self._random.choice(self._topics)
         count = self._counts[topic] + self._random.randint(1, 2)
-        if count > PARTITIONS_MAX or self._cluster_busy():
+        if count > self._options.members + MORE_PARTITIONS_MAX or self._cluster_busy():
             return False
 
         def work() -> None:
@@ -469,13 +450,11 @@ class Run(FaultRun):
 
     def _heal(self) -> None:
         """End all faults. Members that left stay away."""
-        for process in self._living():
-            process.resume()
-        self._watch(max([0.0, *(process.busy_until for process in self._living())]))
+        for member in self._living():
+            member.host.resume()
+        self._watch(max([0.0, *(member.busy_until for member in self._living())]))
         deadline = time.monotonic() + 2 * IN_SYNC_S
-        while self._cluster_busy() or any(
-            process.leaving is not None for process in self._living()
-        ):
+        while self._cluster_busy() or any(member.leaving is not None for member in self._living()):
             assert time.monotonic() < deadline, "the cluster did not become well"
             self._watch(time.monotonic() + 0.1)
 
@@ -521,7 +500,7 @@ class Run(FaultRun):
                 if (key, end) not in committed:
                     return f"the end of {key[0]} [{key[1]}], {end}, isn't committed"
         idle = [life.name for life in living if not life.owned]
-        if everybody and (len(living) < SLOTS or idle):
+        if everybody and (len(living) < self._options.members or idle):
             return f"{len(living)} members, without partitions: {idle}"
         return ""
 
@@ -531,7 +510,7 @@ class Run(FaultRun):
         """
         return end == 0 or any(
             each.got and each.got[-1][1] + 1 >= end
-            for life in self.history.lives
+            for life in reversed(self.history.lives)
             for each in life.assignments
             if each.key == key
         )

@@ -16,7 +16,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
-from tests.broker.chaos.history import Assignment, Commit, History, Key, Life, in_force, overlap
+from tests.broker.chaos.history import (
+    Assignment,
+    Commit,
+    History,
+    Key,
+    Life,
+    in_force,
+    overlap,
+    overlapping,
+)
 from tests.harness.runs import Rule, broken
 
 EXAMPLES = 5
@@ -24,6 +33,7 @@ CLOCK_S = 0.005  # brokers' timestamps are whole milliseconds
 EXPEL_SHARE = 0.8  # a broker counts a session from the last heartbeat, which was before the stop
 NOTICE_S = 10.0  # from the first chance to notice an expulsion to the loss of all partitions
 CLOSE_S = 30.0
+STALE_S = 2.0  # from the end of a freeze to the answer of the first heartbeat
 
 
 def place(key: Key, offset: int | None = None) -> str:
@@ -136,10 +146,23 @@ def one_owner(history: History) -> Iterator[str]:
         for index, earlier in enumerate(assignments):
             if earlier.member in theirs:
                 continue
-            for later in assignments[index + 1 :]:
-                if later.start >= earlier.end:
-                    break
-                yield from judged(history, key, earlier, later)
+            for later in overlapping(assignments, index):
+                if not is_stale(history, later):
+                    yield from judged(history, key, earlier, later)
+
+
+def is_stale(history: History, each: Assignment) -> bool:
+    """Return whether a frozen member got an assignment that the group had taken back by then.
+
+    The answer was on its way when the member froze. Afterwards the member takes it, learns that it
+    was expelled, and loses everything.
+    """
+    return each.how == "lost" and any(
+        end - start >= history.session_s * EXPEL_SHARE
+        and end <= each.start
+        and each.end <= end + STALE_S
+        for start, end in history.life(each.member).pauses
+    )
 
 
 def judged(history: History, key: Key, earlier: Assignment, later: Assignment) -> Iterator[str]:
@@ -164,23 +187,35 @@ def fenced(history: History) -> Iterator[str]:
     """
     by_partition, theirs = history.by_partition(), peers(history)
     for key, commits in history.commits_of().items():
+        known = [each for each in by_partition.get(key, []) if not is_stale(history, each)]
+        of_member: dict[str, list[Assignment]] = defaultdict(list)
+        for each in by_partition.get(key, []):
+            of_member[each.member].append(each)
         for commit in commits:
             if not commit.by:
                 continue
             # Times that are too close to compare count in favor of the member that committed.
-            known = by_partition.get(key, [])
-            started = [each for each in known if each.start <= commit.at - CLOCK_S]
-            own = [
-                each
-                for each in known
-                if each.member == commit.by and each.start <= commit.at + CLOCK_S
-            ]
-            if not own:
+            started = begun(known, commit.at - CLOCK_S)
+            own = begun(of_member[commit.by], commit.at + CLOCK_S)
+            if own is None:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
             elif commit.by in theirs:
                 continue
-            elif started and started[-1].member != commit.by and own[-1].start < started[-1].start:
-                yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started[-1]}"
+            elif (
+                started
+                and started.member != commit.by
+                and (
+                    own.start < started.start
+                    or (is_stale(history, own) and commit.at <= started.end)
+                )
+            ):
+                yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started}"
+
+
+def begun(assignments: list[Assignment], by: float) -> Assignment | None:
+    """Return the last one that has begun by a time. They are in the order of their starts."""
+    index = bisect_right(assignments, by, key=lambda each: each.start)
+    return assignments[index - 1] if index else None
 
 
 def nothing_ahead(history: History) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""A run: rows for a stream, kills, and the final view of read_committed readers."""
+"""A run: rows for a stream or an archive, kills, and the rows at the end."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,32 +22,13 @@ import kafka_native
 from kafka_native.control.producer.transactions import TRANSACTION_VERSION
 from kafka_native.protocol import ApiKey
 from tests.broker.cluster import Cluster, Listener, quiet, start
+from tests.broker.spark.targets import BUGS, TARGETS, Target
 from tests.broker.support import create, lower
 from tests.harness.processes import ancestors, descendants, kill_all, name_of, owner, said, started
-from tests.harness.readers import by_ours, by_theirs, open_transactions
-from tests.harness.runs import Deck, counted
-from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
+from tests.harness.runs import Deck, Rule, broken, counted
+from tests.harness.step_proxy import AFTER, BEFORE, StepProxy
 
 ROOT = Path(__file__).resolve().parents[3]
-PARTITIONS = 3
-STEPS = [
-    *(
-        (api, phase)
-        for api in (ApiKey.INIT_PRODUCER_ID, ApiKey.PRODUCE)
-        for phase in (BEFORE, ANSWERED, AFTER)
-    ),
-    *(
-        (api, phase)
-        for api in (ApiKey.OFFSET_FETCH, ApiKey.OFFSET_COMMIT)
-        for phase in (BEFORE, ANSWERED)
-    ),
-    *(
-        (api, phase)
-        for api in (ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN)
-        for phase in (BEFORE, ANSWERED, AFTER)
-    ),
-]
-"""The protocol's steps in docs/internals/transactions.md: a request at three moments."""
 WORKER, JVM = "worker", "jvm"
 """The victim: the Python process that makes the request, or its JVM, driver or executor."""
 NEWEST_TRANSACTIONS = 2
@@ -56,21 +38,25 @@ CHECK_INTERVAL_S = 0.2
 
 @dataclass
 class Options:
-    kills: int = 100
-    # after this time, and at least one kill, no process is killed any more
-    seconds: float = float("inf")
+    kills: int = 0
+    """After so many, no process is killed any more. 0: only the time ends the kills."""
+    seconds: float = 600.0
+    """The time of the kills. There is at least one."""
     seed: int = 0
     rate: int = 100
     master: str = "local[2, 2]"
     jvm_share: float = 0.25
     transaction_version: int = 2
-    bug: str = ""  # "at-least-once": no transactional.id, so that only Produce remains of all steps
+    target: str = "topic"
+    bug: str = ""
 
     def __str__(self) -> str:
-        return (
-            f"{self.kills} kills, {self.master}, transactions v{self.transaction_version}, "
-            f"--seed {self.seed}"
-        )
+        how = f"{self.master}, transactions v{self.transaction_version}, --seed {self.seed}"
+        return f"to a {self.target}, {how}"
+
+    @property
+    def kills_max(self) -> int:
+        return self.kills or sys.maxsize
 
 
 @dataclass
@@ -80,28 +66,49 @@ class Result:
     rows: int = 0
     """The expected number of rows: 0, 1, and so on."""
     readings: dict[str, Counter[int]] = field(default_factory=dict)
-    open_transactions: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    """Open transactions, or gaps in the lake."""
 
 
-def violations(result: Result) -> list[str]:
-    found = list(result.open_transactions)
+def each_row_once(result: Result) -> Iterator[str]:
+    """Each reader finds each row once."""
     for name, seen in result.readings.items():
         missing = [row for row in range(result.rows) if not seen[row]]
         twice = [row for row, count in seen.items() if count > 1]
-        strange = [row for row in seen if not 0 <= row < result.rows]
-        found += [f"{name}: {len(rows)} rows {what}, as {rows[:5]}" for what, rows in
-                  (("missing", missing), ("twice", twice), ("that nobody wrote", strange)) if rows]  # fmt: skip
-    return found
+        for rows, what in ((missing, "missing"), (twice, "twice")):
+            if rows:
+                yield f"{name}: {len(rows)} rows {what}, as {rows[:5]}"
+
+
+def nothing_strange(result: Result) -> Iterator[str]:
+    """No reader finds a row that nobody wrote."""
+    for name, seen in result.readings.items():
+        rows = [row for row in seen if not 0 <= row < result.rows]
+        if rows:
+            yield f"{name}: {len(rows)} rows that nobody wrote, as {rows[:5]}"
+
+
+def nothing_left_open(result: Result) -> Iterator[str]:
+    """No transaction is open at the end, and the lake has no gap."""
+    yield from result.problems
+
+
+RULES: tuple[Rule[Result], ...] = (each_row_once, nothing_strange, nothing_left_open)
+
+
+def violations(result: Result) -> list[str]:
+    """Return the violations."""
+    return broken(RULES, result)
 
 
 class Killer:
     """Decides which process dies when. Thread: the proxies'. It holds its lock during a kill."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, target: Target) -> None:
         self._options = options
         self._random = random.Random(options.seed)
-        steps = [step for step in STEPS if not options.bug or step[0] == ApiKey.PRODUCE]
-        self._deck = Deck(steps, self._random)
+        self._deck = Deck(target.steps, self._random)
+        self._delay_max_s = target.delay_max_s
         self._lock = threading.Lock()
         self._askers: dict[int, int | None] = {}  # by port, which may be closed at the later steps
         self.driver: subprocess.Popen[bytes] | None = None
@@ -135,7 +142,7 @@ class Killer:
             return True
         with self._lock:
             driver = self.driver
-            self._over = self._over or self.count >= self._options.kills
+            self._over = self._over or self.count >= self._options.kills_max
             if api != self._step[0] or self._over or driver is None:
                 return True
             if phase == BEFORE:
@@ -143,6 +150,8 @@ class Killer:
             pid = self._askers.get(port)
             if phase != self._step[1] or pid is None or (self._spared and self._spare()):
                 return True
+            if phase == AFTER:
+                time.sleep(self._random.uniform(0.0, self._delay_max_s))
             if self._victim == JVM:
                 pid = next((each for each in ancestors(pid) if name_of(each) == "java"), None)
             if pid is None or not self._kill(pid, driver):
@@ -174,8 +183,10 @@ class Run:
         self._options = options
         self.directory = Path(tempfile.mkdtemp(prefix="spark-once-"))
         mark = uuid.uuid4().hex[:8]
-        self._source, self._target = f"once-{mark}-in", f"once-{mark}-out"
-        self._killer = Killer(options)
+        self._source = f"once-{mark}-in"
+        kind = BUGS[options.bug] if options.bug else TARGETS[options.target]
+        self._target = kind(f"once-{mark}-out", self.directory)
+        self._killer = Killer(options, self._target)
         self._fed = 0
         self._lives = 0
         self._ended = threading.Event()
@@ -192,7 +203,7 @@ class Run:
             if self._options.transaction_version < NEWEST_TRANSACTIONS:
                 lower(cluster, TRANSACTION_VERSION, self._options.transaction_version)
             create(cluster, self._source, 2)
-            create(cluster, self._target, PARTITIONS)
+            self._target.prepare(cluster)
             stack.callback(self._stop)
             self._work(cluster, proxy.address)
             self._stop()
@@ -204,7 +215,7 @@ class Run:
         conf = quiet({"bootstrap.servers": cluster.bootstrap})
         with kafka_native.Producer(conf) as producer:
             began = time.monotonic()
-            while self._killer.count < self._options.kills:
+            while self._killer.count < self._options.kills_max:
                 if time.monotonic() - began > (
                     self._options.seconds if self._killer.count else END_S
                 ):
@@ -221,10 +232,10 @@ class Run:
         )
         self._killer.well()
         deadline = time.monotonic() + END_S
-        while len(set(by_theirs(cluster, self._target, PARTITIONS, 0).values())) < self._fed:
-            assert time.monotonic() < deadline, (
-                f"not all {self._fed} rows are there; {self._last_words()}"
-            )
+        while min(map(len, self._target.readings(cluster).values())) < self._fed:
+            if time.monotonic() > deadline:
+                print(f"not all {self._fed} rows are there; {self._last_words()}")
+                return  # the rules name the missing rows
             self._keep_going(bootstrap)
             time.sleep(1.0)
 
@@ -233,21 +244,11 @@ class Run:
         driver = self._killer.driver
         if driver is not None and driver.poll() is None:
             return
-        sink = {"kafka.bootstrap.servers": bootstrap, "topic": self._target}
-        if self._options.bug != "at-least-once":
-            sink["kafka.transactional.id"] = self._target
-        source = {
-            "kafka.bootstrap.servers": bootstrap,
-            "subscribe": self._source,
-            "maxOffsetsPerTrigger": "1000",
-        }
         settings = {
             "master": self._options.master,
-            "partitions": PARTITIONS,
-            "source": {**source, "startingOffsets": "earliest"},
-            "sink": {**sink, "checkpointLocation": str(self.directory / "checkpoint")},
+            **self._target.settings(bootstrap, self._source),
         }
-        command = [sys.executable, "-m", "tests.broker.spark_once.driver", json.dumps(settings)]
+        command = [sys.executable, "-m", "tests.broker.spark.driver", json.dumps(settings)]
         output = self.directory / f"driver.{self._lives}.out"
         self._killer.driver = started(*command, output=output, cwd=ROOT, start_new_session=True)
         self._lives += 1
@@ -272,11 +273,13 @@ class Run:
 
     def _read(self, cluster: Cluster) -> None:
         self.result.rows = self._fed
-        for name, read in (("kafka_native", by_ours), ("confluent_kafka", by_theirs)):
-            values = read(cluster, self._target, PARTITIONS, 0).values()
-            self.result.readings[name] = Counter(int(value) for value in values)
-        if not self._options.bug:
-            self.result.open_transactions = open_transactions(cluster, self._target, self._target)
+        self.result.readings = self._target.readings(cluster)
+        self.result.problems = self._target.problems(cluster)
+
+    @property
+    def kills(self) -> Counter[tuple[str, str, str]]:
+        """Return the numbers of kills by request, phase and victim."""
+        return self._killer.kills
 
     def lines(self) -> list[str]:
         """Return the figures of the run."""

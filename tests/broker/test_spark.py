@@ -1,5 +1,5 @@
-"""Spark's processes, killed at steps of writing exactly once. ``python -m tests.broker.spark_once``
-makes long runs.
+"""Spark's processes, killed at steps of writing exactly once. ``python -m tests.broker.spark`` makes
+long runs.
 
 The first tests check the rules, and the choice of the process to kill.
 """
@@ -20,8 +20,9 @@ from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.broker.cluster import NoBroker
-from tests.broker.spark_once.run import Options, Result, Run, violations
+from tests.broker.spark.run import RULES, Options, Result, Run, violations
 from tests.harness.processes import ancestors, descendants, name_of, owner
+from tests.harness.runs import each_break
 from tests.harness.step_proxy import AFTER, ANSWERED, BEFORE, StepProxy
 from tests.waiting import wait_for
 
@@ -44,15 +45,26 @@ def strange(result: Result) -> None:
 
 
 def left_open(result: Result) -> None:
-    result.open_transactions.append("producer 7 has an open transaction")
+    result.problems.append("producer 7 has an open transaction")
 
 
-@pytest.mark.parametrize("break_it", [missed, twice, strange, left_open])
-def test_each_rule_can_be_broken(break_it: Callable[[Result], None]) -> None:
+BREAKS = {
+    "each_row_once": [missed, twice],
+    "nothing_strange": [strange],
+    "nothing_left_open": [left_open],
+}
+
+
+@each_break(BREAKS)
+def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
     result = good()
     assert violations(result) == []
     break_it(result)
-    assert len(violations(result)) == 1
+    assert [text.split(":")[0] for text in violations(result)] == [rule]
+
+
+def test_every_rule_has_a_violation() -> None:
+    assert set(BREAKS) == {rule.__name__ for rule in RULES}
 
 
 def test_the_owner_of_a_connection_is_found_among_related_processes() -> None:
@@ -103,10 +115,13 @@ def test_the_proxy_reports_each_step_and_ends_connections() -> None:
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(1800)
-def test_each_row_is_seen_once_whatever_process_is_killed() -> None:
+@pytest.mark.parametrize(("target", "kills"), [("topic", 10), ("lake", 3)])
+def test_each_row_is_seen_once_whatever_process_is_killed(target: str, kills: int) -> None:
     if shutil.which("java") is None:
         pytest.skip("no Spark: java is not installed")
-    options = Options(kills=10, seconds=240, jvm_share=0.2)  # enough for a slow machine
+    options = Options(
+        kills=kills, seconds=240, jvm_share=0.2, target=target
+    )  # enough for a slow machine
     run = Run(options)
     try:
         result = run.run()
