@@ -48,11 +48,14 @@ class Servers(NamedTuple):
 
 
 @contextmanager
-def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> Iterator[Servers]:
+def broker(
+    bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False, size: int = 1
+) -> Iterator[Servers]:
     """Yield the named cluster, or start an Apache Kafka with all of Java's compilers.
 
     :param delay_ms: How long a started broker waits for more members of a new group.
     :param tls: Whether a started broker also has a listener with TLS.
+    :param size: The number of brokers that are started.
     """
     if bootstrap:
         yield Servers(bootstrap)
@@ -72,7 +75,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
             "log.segment.delete.delay.ms": "200",
         }
         others = children()
-        cluster = start(1, BENCH_OPTIONS, changes, listeners)
+        cluster = start(size, BENCH_OPTIONS, changes, listeners)
         try:
             warm(cluster.bootstrap)
             tls_at, ca = cluster.listeners.get("TLS", ""), authority.ca if authority else ""
@@ -133,16 +136,27 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Return the CPU time of the broker's processes, user and system."""
+    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
+
+
+def loopback_bytes() -> int:
+    """Return how many bytes the loopback interface has carried, with all headers; 0 if unknown."""
+    found = psutil.net_io_counters(pernic=True).get("lo")
+    return found.bytes_recv if found else 0
+
+
 def at_rest(pids: Iterable[int]) -> None:
     """Wait until the broker's processes do almost nothing.
 
     For seconds after a run, Java compiles hot code on a core that the next run needs.
     """
-    processes = [psutil.Process(pid) for pid in pids]
+    pids = tuple(pids)
     deadline = time.monotonic() + REST_TIMEOUT_S
     before = 0.0
     while time.monotonic() < deadline:
-        now = sum(sum(process.cpu_times()[:2]) for process in processes)
+        now = cpu_seconds(pids)
         if now - before <= REST_CPU * REST_S:
             return
         before = now

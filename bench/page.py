@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import click
 
 from bench.adapters import Figures
-from bench.charts import Panel, draw
+from bench.charts import Lines, Panel, draw, draw_lines
 from bench.environment import Environment
 from bench.report import Rounds, spread
+from bench.saved import MEASURED, Results
 from bench.scenarios import (
     CPU,
     GROUPS,
@@ -21,13 +20,15 @@ from bench.scenarios import (
     LIMITS,
     NAMES,
     OURS,
+    PUBLISHED,
+    RATE,
+    Curve,
     Group,
     Measure,
     Scenario,
 )
 from dev.version import ROOT
 
-MEASURED = ROOT / "bench" / "measured.json"
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
 CHARTS = "benchmarks"
 HEAD = """# Benchmarks: measured
@@ -49,28 +50,16 @@ scenario.
   in C, Java, Go and Rust.
 - A client that is missing in a table has no such call, or no adapter for it here. A client that
   failed has a line that says why.
-
-## Machine, versions and settings
+- `broker CPU` is the CPU time of the broker while the client's process ran, with the client's
+  warm-up. Bytes on the wire are those of the loopback interface, in both directions.
+- [Typed data](TYPED-DATA-BENCHMARKS.md) has the decoders of Avro, Protobuf and JSON.
+"""
+INTRODUCTION = """
+500,000 messages of 100 bytes, as in
+[librdkafka's introduction](https://github.com/confluentinc/librdkafka/blob/master/INTRODUCTION.md).
+Its tests ran on a quad-core i7 at 3.4 GHz with older brokers. Their acks=2 is acks=all here.
 
 """
-
-
-@dataclass(frozen=True)
-class Results:
-    """A run as `make bench` saves it."""
-
-    environment: Environment
-    scenarios: dict[str, Rounds]
-    failed: dict[str, dict[str, str]]
-
-    @classmethod
-    def read(cls, path: Path) -> Results:
-        found = json.loads(path.read_text(encoding="utf-8"))
-        scenarios = {
-            scenario: {name: [Figures(**each) for each in every] for name, every in rounds.items()}
-            for scenario, rounds in found["scenarios"].items()
-        }
-        return cls(found["environment"], scenarios, found["failed"])
 
 
 def ordered(rounds: Rounds) -> list[str]:
@@ -90,15 +79,79 @@ def middle(measure: Measure, figures: list[Figures]) -> float:
 def page_of(results: Results) -> str:
     """Return the page in Markdown."""
     rounds = max(len(each) for found in results.scenarios.values() for each in found.values())
-    parts = [HEAD.format(rounds=rounds), *facts(results.environment)]
+    parts = [HEAD.format(rounds=rounds), *at_a_glance(results)]
+    parts += ["\n## Machine, versions and settings\n\n", *facts(results.environment)]
     parts += ["\n## Where another client is better\n\n", *better(results)]
     for group in GROUPS:
         if shown := measured(group, results):
             parts += [f"\n## {group.title}\n"]
             if any(each.name in group.charted for each in shown):
                 parts += [f"\n![{group.title}: bars for each client]({CHARTS}/{group.name}.svg)\n"]
+            if drawn(group, results):
+                chart = f"{CHARTS}/{group.name}-lines.svg"
+                parts += [f"\n![{group.title}: a line for each client]({chart})\n"]
+            parts += published(shown, results)
             parts += [table_of(scenario, results) for scenario in shown]
-    return "".join(parts)
+    return "".join([*parts, *lacking(results)])
+
+
+def at_a_glance(results: Results) -> list[str]:
+    """Return a table of each chart's first figure beside the best of the other clients."""
+    rows = []
+    for group in GROUPS:
+        for scenario in measured(group, results):
+            rounds = results.scenarios[scenario.name]
+            peers = [name for name in rounds if name != OURS and name not in LIMITS]
+            if scenario.name not in group.charted or OURS not in rounds or not peers:
+                continue
+            measure = scenario.measures[0]
+            best = max if measure.high_is_good else min
+            peer = best(peers, key=lambda name: middle(measure, rounds[name]))
+            mine, theirs = middle(measure, rounds[OURS]), middle(measure, rounds[peer])
+            digits = f".{measure.digits}f"
+            rows.append(
+                f"| {group.title}: {scenario.name} | {measure.title} | {mine:{digits}} | "
+                f"{theirs:{digits}} ({title_of(peer)}) |\n"
+            )
+    if not rows:
+        return []
+    head = "| scenario | figure | kafka_native | the best of the others |\n|---|---|---:|---:|\n"
+    return ["\n## At a glance\n\n", head, *rows]
+
+
+def published(shown: list[Scenario], results: Results) -> list[str]:
+    """Return a table of the rates that librdkafka has published, beside those of this run."""
+    tests = [each for each in shown if each.name in PUBLISHED]
+    clients = [
+        name
+        for name in NAMES
+        if name not in LIMITS and any(name in results.scenarios[each.name] for each in tests)
+    ]
+    if not tests:
+        return []
+    heads = ["librdkafka, as published", *(f"{title_of(name)}, here" for name in clients)]
+    lines = [f"| messages/s | {' | '.join(heads)} |", f"|---|{'---:|' * len(heads)}"]
+    for test in tests:
+        rounds = results.scenarios[test.name]
+        cells = [f"{PUBLISHED[test.name]:,}"]
+        for name in clients:
+            rate = middle(RATE, rounds[name]) / RATE.scale if name in rounds else None
+            cells.append("-" if rate is None else f"{round(rate, -4):,.0f}")
+        lines.append(f"| {test.title} | {' | '.join(cells)} |")
+    return [INTRODUCTION, "\n".join(lines), "\n"]
+
+
+def lacking(results: Results) -> list[str]:
+    """Return which scenarios each client didn't run, with the reasons."""
+    scenarios: dict[tuple[str, str], list[str]] = {}
+    for scenario, reasons in results.without.items():
+        for name, reason in reasons.items():
+            scenarios.setdefault((name, reason), []).append(f"`{scenario}`")
+    lines = [
+        f"- {title_of(name)}: {reason}: {', '.join(found)}.\n"
+        for (name, reason), found in sorted(scenarios.items())
+    ]
+    return ["\n## What each client did not run\n\n", *lines] if lines else []
 
 
 def measured(group: Group, results: Results) -> list[Scenario]:
@@ -109,10 +162,16 @@ def facts(environment: Environment) -> list[str]:
     titles = {"machine": "Machine", "versions": "Versions", "settings": "Settings"}
     lines = []
     for key, title in titles.items():
-        found = ", ".join(f"{name} {value}" for name, value in environment[key].items())
+        found = ", ".join(
+            f"{name} {' and '.join(value.splitlines())}" for name, value in environment[key].items()
+        )
         lines.append(f"- {title}: {found}\n")
     run = environment["run"]
-    return [*lines, f"- Measured on {run['date']} by:\n\n```sh\n{run['command']}\n```\n"]
+    return [
+        *lines,
+        f"- Measured on {' and '.join(run['date'].splitlines())} by:\n\n",
+        f"```sh\n{run['command']}\n```\n",
+    ]
 
 
 def better(results: Results) -> list[str]:
@@ -138,17 +197,52 @@ def better(results: Results) -> list[str]:
 
 def table_of(scenario: Scenario, results: Results) -> str:
     rounds = results.scenarios[scenario.name]
-    titles = [measure.title for measure in scenario.measures]
+    measures = columns(scenario, rounds)
+    titles = [measure.title for measure in measures]
     lines = [f"| client | {' | '.join(titles)} |", f"|---|{'---:|' * len(titles)}"]
     for name in ordered(rounds):
         cells = [
             spread([measure.of(each) for each in rounds[name]], f".{measure.digits}f")
-            for measure in scenario.measures
+            for measure in measures
         ]
         lines.append(f"| {title_of(name)} | {' | '.join(cells)} |")
     for name, reason in results.failed.get(scenario.name, {}).items():
         lines.append(f"| {title_of(name)} | failed: {reason.replace('|', '/')} |")
     return f"\n### {scenario.title}\n\n" + "\n".join(lines) + "\n"
+
+
+def columns(scenario: Scenario, rounds: Rounds) -> list[Measure]:
+    """Return the measures of a scenario without those that this run doesn't have."""
+    return [
+        measure
+        for measure in scenario.measures
+        if any(measure.of(each) for every in rounds.values() for each in every)
+    ]
+
+
+def drawn(group: Group, results: Results) -> list[Lines]:
+    """Return the panels of lines that have at least two points."""
+    panels = []
+    for curve in group.curves:
+        points = {
+            name: found for name in NAMES if len(found := points_of(curve, name, results)) > 1
+        }
+        if points:
+            title = f"{curve.title}: {curve.measure.title} (higher is better)"
+            panels.append(
+                Lines(title, curve.axis, {name: title_of(name) for name in points}, points)
+            )
+    return panels
+
+
+def points_of(curve: Curve, name: str, results: Results) -> list[tuple[float, float]]:
+    """Return a client's medians over the numbers of a curve."""
+    found = []
+    for number, scenario in curve.points.items():
+        if figures := results.scenarios.get(scenario, {}).get(name):
+            factor = number if curve.times_axis else 1.0
+            found.append((float(number), middle(curve.measure, figures) * factor))
+    return found
 
 
 def panel(scenario: Scenario, measure: Measure, rounds: Rounds, title: str) -> Panel:
@@ -164,11 +258,14 @@ def draw_group(group: Group, results: Results, folder: Path) -> None:
         if scenario.name in group.charted:
             rounds = results.scenarios[scenario.name]
             row = []
-            for measure in scenario.measures[: group.measures]:
+            charted = [each for each in columns(scenario, rounds) if each.charted]
+            for measure in charted[: group.measures]:
                 sense = "longer" if measure.high_is_good else "shorter"
                 title = f"{scenario.name}: {measure.title} ({sense} is better)"
                 row.append(panel(scenario, measure, rounds, title))
             rows.append(row)
+    if lines := drawn(group, results):
+        draw_lines(group.title, lines, folder / f"{group.name}-lines.svg")
     if rows:
         draw(group.title, rows, folder / f"{group.name}.svg")
 

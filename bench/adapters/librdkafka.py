@@ -47,7 +47,8 @@ def _run(scenario: str, task: Task, settings: dict[str, object]) -> Figures:
         for name, value in settings.items()
     ]
     values = b"".join(value + b"\n" for value in task.values())
-    return figures_of([build(), scenario, task.topic, task.count, task.partitions, *conf], values)
+    command = [build(), scenario, task.topic, task.count, task.partitions, *conf]
+    return figures_of(command, values, whole=task.whole)
 
 
 def produce(task: Task) -> Figures:
@@ -63,7 +64,7 @@ def callback(task: Task) -> Figures:
 def consume(task: Task) -> Figures:
     """Uses rd_kafka_consume_batch_queue(), 10,000 at a time."""
     settings: dict[str, object] = {
-        "bootstrap.servers": task.bootstrap,
+        **task.servers,
         "group.id": "bench",
         "enable.auto.commit": "false",
         "queued.min.messages": 1_000_000,
