@@ -158,7 +158,7 @@ def rounds_of(
                     continue
                 found[adapter].append(figures)
                 more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
-                text = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
+                text = f"{figures.rate:,.0f} msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
     return found, failed
 

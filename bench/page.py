@@ -10,6 +10,7 @@ import click
 from bench.adapters import Figures
 from bench.charts import Lines, Panel, draw, draw_lines
 from bench.environment import Environment
+from bench.model import Cluster, Host, Load, Model, errors, models_of
 from bench.report import Rounds, spread
 from bench.saved import MEASURED, Results
 from bench.scenarios import (
@@ -54,6 +55,33 @@ scenario.
   warm-up. Bytes on the wire are those of the loopback interface, in both directions.
 - [Typed data](TYPED-DATA-BENCHMARKS.md) has the decoders of Avro, Protobuf and JSON.
 """
+HOST = Host(cores=32, gigabits=25)
+CLUSTERS = (Cluster(HOST), Cluster(HOST, 50, 50), Cluster(HOST, 50, 50, replicas=3))
+LOADS = (Load(100, 1), Load(100, 1_000), Load(1_000, 1_000), Load(100, 1_000, batch=100))
+MODEL_COSTS = """
+## On paper: other machines
+
+The costs of a message, fitted to the scenarios of kafka_native above: CPU in microseconds of the
+client and of the broker, and bytes on the wire. `bench/model.py` has the formulas.
+
+| cost | of a message | of a byte | of a batch | of a partition |
+|---|---:|---:|---:|---:|
+"""
+MODEL_CHECKS = """
+The rate is that of the resource that is used up first. On this machine the client and the broker
+share the cores. The error is that of the predicted rate:
+
+| scenario | error |
+|---|---:|
+"""
+MODEL_RATES = """
+Hosts of 32 cores with 25 Gb/s in each direction, in million messages a second. Each host has as
+many client processes as its cores can run. Nothing of this table is measured. The model has no
+limits of disks, of a single partition's leader, or of the packet headers of a real network.
+
+| load | one host with clients, one with a broker | 50 and 50 | 50 and 50, three replicas |
+|---|---:|---:|---:|
+"""
 INTRODUCTION = """
 500,000 messages of 100 bytes, as in
 [librdkafka's introduction](https://github.com/confluentinc/librdkafka/blob/master/INTRODUCTION.md).
@@ -92,7 +120,39 @@ def page_of(results: Results) -> str:
                 parts += [f"\n![{group.title}: a line for each client]({chart})\n"]
             parts += published(shown, results)
             parts += [table_of(scenario, results) for scenario in shown]
-    return "".join([*parts, *lacking(results)])
+    return "".join([*parts, *on_paper(results), *lacking(results)])
+
+
+def on_paper(results: Results) -> list[str]:
+    """Return the section of the model: its costs, its predictions, and its errors here."""
+    models = models_of(results)
+    if not models:
+        return []
+    cores = int(results.environment["machine"]["cores"])
+    costs, checks, rates = [], [], []
+    for base, (model, cases) in models.items():
+        costs += [
+            f"| {base}: {name} | {' | '.join(f'{part:.4g}' for part in parts)} |\n"
+            for name, parts in model.parts.items()
+        ]
+        checks += [
+            f"| {scenario} | {error:+.0%} |\n"
+            for scenario, error in errors(model, cases, cores).items()
+        ]
+        rates += [predicted(model, load) for load in LOADS]
+    return [MODEL_COSTS, *costs, MODEL_CHECKS, *checks, MODEL_RATES, *rates]
+
+
+def predicted(model: Model, load: Load) -> str:
+    """Return a row: the rates of the clusters, with the resource that limits each."""
+    cells = []
+    for cluster in CLUSTERS:
+        found = model.predict(load, cluster)
+        cells.append(f"{found.rate / 1e6:,.1f} ({found.limit})")
+    what = f"{load.size:,} bytes, {load.partitions:,} partitions"
+    if load.batch:
+        what += f", {load.batch:,} messages a batch"
+    return f"| {model.base}: {what} | {' | '.join(cells)} |\n"
 
 
 def at_a_glance(results: Results) -> list[str]:

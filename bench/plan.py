@@ -16,6 +16,8 @@ RUN_S = 4.0
 ROUND_S = 3.0  # the produce run that a round of consumers reads
 PARTITION_S = 0.004  # to make, count and delete a partition
 MESSAGE_S = 2e-6  # of a client that no earlier run has measured
+COUNTED = ("cold", "imports", "call")  # their number of repetitions is their own
+COUNTED_S = 5.0
 WAIT_S = 1e-3  # the same, one message at a time
 
 
@@ -33,22 +35,28 @@ def estimate(
     """Estimate a scenario. ``task`` has its settings, ``measured`` an earlier run's figures."""
     base = base_of(scenario)
     known = measured.get(scenario) or measured.get(base) or {}
+    # Some clients run fewer messages than the others.
+    count = max((each.count for every in known.values() for each in every), default=0)
     each_s = 0.0
     for adapter in adapters:
         if base in ("end_to_end", "round_trip"):
-            message_s = 1 / task.rate
+            measured_s = task.count / task.rate
         elif known.get(adapter):
-            message_s = median(each.seconds / each.count for each in known[adapter])
+            seconds = median(each.seconds for each in known[adapter])
+            measured_s = seconds * (1 if base in COUNTED else task.count / count)
+        elif base in COUNTED:
+            measured_s = COUNTED_S
         else:
-            message_s = WAIT_S if base in LATENCIES else MESSAGE_S
-        each_s += RUN_S + task.count * message_s + _topic_s(base, task)
+            measured_s = task.count * (WAIT_S if base in LATENCIES else MESSAGE_S)
+        each_s += RUN_S + measured_s + _topic_s(base, task)
     round_s = ROUND_S + _topic_s("", task) if base in READING else 0.0
     return Estimate(scenario, rounds * (each_s + round_s))
 
 
 def _topic_s(base: str, task: Task) -> float:
     """Return the seconds for a run's own topic. All consumers of a round read the same one."""
-    return 0.0 if base in READING else PARTITION_S * task.partitions
+    topics = task.topics if base == "spread" else 1
+    return 0.0 if base in READING else PARTITION_S * task.partitions * topics
 
 
 class Budget:

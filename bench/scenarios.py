@@ -61,6 +61,7 @@ LATENCY = (
     Measure("CPU", "CPU us/message", 1),
 )
 STEADY = (*LATENCY, SLOW_RATE)
+SIZED = (CPU, BROKER, SLOW_RATE)
 MEMORY = (Measure("grown MiB", "MiB of growth", 1), *USUAL)
 COLD = (Measure("first ms", "ms to the first message"),)
 CALL = (Measure("ns a call", "ns a call", 0),)
@@ -114,9 +115,13 @@ def _sizes(base: str) -> dict[float, str]:
     return {size: base if size == 100 else f"{base}_{size}" for size in SIZES}
 
 
-def _numbered(name: str, title: str, numbers: tuple[int, ...]) -> tuple[Scenario, ...]:
+def _numbered(
+    name: str, title: str, numbers: tuple[int, ...], measures: tuple[Measure, ...] = USUAL
+) -> tuple[Scenario, ...]:
     """Make a scenario for each number. Both texts have `{}` where the number is."""
-    return tuple(Scenario(name.format(number), title.format(f"{number:,}")) for number in numbers)
+    return tuple(
+        Scenario(name.format(number), title.format(f"{number:,}"), measures) for number in numbers
+    )
 
 
 OTHER_SIZES = tuple(size for size in SIZES if size != 100)
@@ -151,8 +156,8 @@ GROUPS = (
         "sizes",
         "Message sizes",
         (
-            *_numbered("produce_{}", "`produce()`, {} bytes", OTHER_SIZES),
-            *_numbered("consume_{}", "`consume(10000)`, {} bytes", OTHER_SIZES),
+            *_numbered("produce_{}", "`produce()`, {} bytes", OTHER_SIZES, SIZED),
+            *_numbered("consume_{}", "`consume(10000)`, {} bytes", OTHER_SIZES, SIZED),
         ),
         curves=(
             Curve("produce()", "bytes of a message", _sizes("produce"), MB_RATE, times_axis=True),

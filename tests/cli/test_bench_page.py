@@ -18,8 +18,8 @@ from bench.adapters import Figures, Task
 from bench.page import PAGE, main, page_of
 from bench.report import table
 from bench.saved import MEASURED, Results
-from bench.variants import ALL
 from bench.scenarios import GROUPS, HEADLINE
+from bench.variants import ALL
 
 
 def figures(seconds: float, cpu: float) -> dict[str, Any]:
