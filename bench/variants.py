@@ -16,6 +16,8 @@ LATENCY_MESSAGES = 5000
 RAW_PARTITIONS_MAX = 100
 PROPERTIES = ("kafka_native", "confluent_kafka", "librdkafka")
 """Adapters that pass librdkafka's properties on."""
+THREADED = ("kafka_native", "confluent_kafka", "librdkafka", "java", "franz_go")
+ONE_THREAD = "its adapter sends in one thread"
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 PARTITIONS = (1, 10, 100, 1_000, 10_000)
 BATCHES = (10, 100, 1_000)
@@ -41,8 +43,7 @@ class Variant:
 
 
 def _threads(number: int) -> Variant:
-    only = ("kafka_native", "confluent_kafka")
-    return Variant("produce", {"threads": number}, only=only, reason="it has one thread here")
+    return Variant("produce", {"threads": number}, only=THREADED, reason=ONE_THREAD)
 
 
 def _batch(records: int) -> Variant:
@@ -156,8 +157,8 @@ def reason_against(adapter: str, scenario: str, task: Task) -> str | None:
         return variant.reason
     if adapter == "raw" and (reason := _against_raw(variant, task)):
         return reason
-    if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
-        return "it has one thread here"
+    if adapter not in THREADED and task.threads > 1:
+        return ONE_THREAD
     if adapter == "franz_go" and variant.base in ("group", "cold") and task.protocol != "classic":
         return "its adapter joins groups with the classic protocol"
     module = "kafka_native" if adapter == PLAINTEXT else adapter

@@ -36,7 +36,12 @@ def build() -> Path:
         not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime
     ):
         BUILT.mkdir(parents=True, exist_ok=True)
-        linked = [str(found), f"-Wl,-rpath,{found.parent}", "-Wl,--allow-shlib-undefined"]
+        linked = [
+            str(found),
+            f"-Wl,-rpath,{found.parent}",
+            "-Wl,--allow-shlib-undefined",
+            "-pthread",
+        ]
         subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(SOURCE), *linked], check=True)
     return program
 
@@ -47,7 +52,7 @@ def _run(scenario: str, task: Task, settings: dict[str, object]) -> Figures:
         for name, value in settings.items()
     ]
     values = b"".join(value + b"\n" for value in task.values())
-    command = [build(), scenario, task.topic, task.count, task.partitions, *conf]
+    command = [build(), scenario, task.topic, task.count, task.partitions, task.threads, *conf]
     return figures_of(command, values, whole=task.whole)
 
 

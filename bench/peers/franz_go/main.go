@@ -12,6 +12,7 @@ import (
 	"os"
 	"sort"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -32,6 +33,7 @@ type task struct {
 	Size       int      `json:"size"`
 	Starts     int      `json:"starts"`
 	Rate       int      `json:"rate"`
+	Threads    int      `json:"threads"`
 	TLS        string   `json:"tls"`
 	CA         string   `json:"ca"`
 }
@@ -126,9 +128,15 @@ func produce(ctx context.Context, t task, report bool) (int, time.Duration, floa
 		}
 	}
 	cpu, started := cpuSeconds(), time.Now()
-	for i := 0; i < count; i++ {
-		client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: values[i%len(values)]}, promise)
+	var loops sync.WaitGroup
+	for part := 0; part < t.Threads; part++ {
+		loops.Go(func() {
+			for i := part; i < count; i += t.Threads {
+				client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: values[i%len(values)]}, promise)
+			}
+		})
 	}
+	loops.Wait()
 	check(client.Flush(ctx))
 	taken, used := time.Since(started), cpuSeconds()-cpu
 	if failed.Load() > 0 || (report && delivered.Load() != int64(count)) {
@@ -211,14 +219,9 @@ func endToEnd(ctx context.Context, t task, warmUp int) (int, time.Duration, floa
 	check(client.PollRecords(ctx, 1).Err())
 	wanted := t.Count + warmUp
 	cpu, started := cpuSeconds(), time.Now()
-	go func() {
-		ticks := time.NewTicker(time.Second / time.Duration(t.Rate))
-		defer ticks.Stop()
-		for sent := 0; sent < wanted; sent++ {
-			<-ticks.C
-			producer.Produce(ctx, stamp(), func(_ *kgo.Record, err error) { check(err) })
-		}
-	}()
+	go steadily(t.Rate, wanted, func(int) {
+		producer.Produce(ctx, stamp(), func(_ *kgo.Record, err error) { check(err) })
+	})
 	times := make([]float64, 0, wanted)
 	for len(times) < wanted {
 		fetches := client.PollRecords(ctx, step)
@@ -242,19 +245,25 @@ func roundTrip(ctx context.Context, t task, warmUp int) (int, time.Duration, flo
 	wanted := t.Count + warmUp
 	times := make([]float64, wanted)
 	cpu, started := cpuSeconds(), time.Now()
-	ticks := time.NewTicker(time.Second / time.Duration(t.Rate))
-	defer ticks.Stop()
-	for sent := 0; sent < wanted; sent++ {
-		<-ticks.C
+	steadily(t.Rate, wanted, func(number int) {
 		began := time.Now()
 		client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: value}, func(_ *kgo.Record, err error) {
 			check(err)
-			times[sent] = float64(time.Since(began).Nanoseconds()) / 1e6
+			times[number] = float64(time.Since(began).Nanoseconds()) / 1e6
 		})
-	}
+	})
 	check(client.Flush(ctx))
 	taken, used := time.Since(started), cpuSeconds()-cpu
 	return wanted, taken, used, percentiles(times[warmUp:])
+}
+
+// Calls `send` at a steady rate. After a delay the calls that are late follow at once.
+func steadily(rate int, wanted int, send func(number int)) {
+	started := time.Now()
+	for number := 0; number < wanted; number++ {
+		time.Sleep(time.Until(started.Add(time.Duration(number) * time.Second / time.Duration(rate))))
+		send(number)
+	}
 }
 
 func percentiles(times []float64) map[string]float64 {

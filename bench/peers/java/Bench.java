@@ -163,12 +163,26 @@ public final class Bench {
         }
     }
 
-    private void sendAll(Producer<byte[], byte[]> producer, int wanted, Callback callback) {
+    private void sendAll(Producer<byte[], byte[]> producer, int wanted, Callback callback)
+            throws InterruptedException {
+        int threads = task.get("threads").asInt();
+        List<Thread> others = new ArrayList<>();
+        for (int part = 1; part < threads; part++) {
+            others.add(Thread.ofPlatform().start(
+                () -> sendPart(producer, wanted / threads, callback)));
+        }
+        sendPart(producer, wanted - wanted / threads * (threads - 1), callback);
+        for (Thread thread : others) {
+            thread.join();
+        }
+        producer.flush();
+    }
+
+    private void sendPart(Producer<byte[], byte[]> producer, int wanted, Callback callback) {
         for (int number = 0; number < wanted; number++) {
             byte[] value = values.get(number % values.size());
             producer.send(new ProducerRecord<>(topic, value), callback);
         }
-        producer.flush();
     }
 
     private void latency() throws Exception {
