@@ -153,7 +153,7 @@ def rounds_of(
                     figures = once(adapter, scenario, ready)
                 except MeasurementError as error:
                     console.print(f"  {scenario}: {adapter} failed:\n{error}", highlight=False)
-                    failed[adapter] = str(error).splitlines()[-1]
+                    failed[adapter] = last_line(str(error))
                     del found[adapter]
                     continue
                 found[adapter].append(figures)
@@ -161,6 +161,12 @@ def rounds_of(
                 text = f"{figures.rate:,.0f} msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
     return found, failed
+
+
+def last_line(text: str) -> str:
+    """Return the last line of an error that isn't indented: lines of a stack may follow it."""
+    lines = text.splitlines()
+    return next((line for line in reversed(lines) if line and not line[0].isspace()), text)
 
 
 @contextmanager

@@ -149,7 +149,7 @@ def predicted(model: Model, load: Load) -> str:
     for cluster in CLUSTERS:
         found = model.predict(load, cluster)
         cells.append(f"{found.rate / 1e6:,.1f} ({found.limit})")
-    what = f"{load.size:,} bytes, {load.partitions:,} partitions"
+    what = f"{load.size:,} bytes, partitions: {load.partitions:,}"
     if load.batch:
         what += f", {load.batch:,} messages a batch"
     return f"| {model.base}: {what} | {' | '.join(cells)} |\n"
@@ -168,10 +168,9 @@ def at_a_glance(results: Results) -> list[str]:
             best = max if measure.high_is_good else min
             peer = best(peers, key=lambda name: middle(measure, rounds[name]))
             mine, theirs = middle(measure, rounds[OURS]), middle(measure, rounds[peer])
-            digits = f".{measure.digits}f"
             rows.append(
-                f"| {group.title}: {scenario.name} | {measure.title} | {mine:{digits}} | "
-                f"{theirs:{digits}} ({title_of(peer)}) |\n"
+                f"| {group.title}: {scenario.name} | {measure.title} | {mine:{measure.form}} | "
+                f"{theirs:{measure.form}} ({title_of(peer)}) |\n"
             )
     if not rows:
         return []
@@ -235,23 +234,25 @@ def facts(environment: Environment) -> list[str]:
 
 
 def better(results: Results) -> list[str]:
-    """Return a line for each median of another client that is better than kafka_native's."""
+    """Return a line for each figure whose median is better for another client."""
     lines = []
     for group in GROUPS:
         for scenario in measured(group, results):
             rounds = results.scenarios[scenario.name]
-            for name in ordered(rounds):
-                if name == OURS or name in LIMITS or OURS not in rounds:
-                    continue
-                for measure in scenario.measures:
-                    mine = middle(measure, rounds[OURS])
-                    theirs = middle(measure, rounds[name])
-                    if theirs > mine if measure.high_is_good else theirs < mine:
-                        digits = f".{measure.digits}f"
-                        lines.append(
-                            f"- {scenario.title}: {title_of(name)} has {theirs:{digits}} "
-                            f"{measure.title}, kafka_native {mine:{digits}}.\n"
-                        )
+            peers = [name for name in ordered(rounds) if name != OURS and name not in LIMITS]
+            for measure in columns(scenario, rounds) if OURS in rounds else []:
+                mine = middle(measure, rounds[OURS])
+                found = {name: middle(measure, rounds[name]) for name in peers}
+                ahead = [
+                    f"{title_of(name)} {theirs:{measure.form}}"
+                    for name, theirs in found.items()
+                    if (theirs > mine if measure.high_is_good else theirs < mine)
+                ]
+                if ahead:
+                    lines.append(
+                        f"- {scenario.title}, {measure.title}: {', '.join(ahead)}; "
+                        f"kafka_native {mine:{measure.form}}.\n"
+                    )
     return lines or ["In no table below.\n"]
 
 
@@ -262,7 +263,7 @@ def table_of(scenario: Scenario, results: Results) -> str:
     lines = [f"| client | {' | '.join(titles)} |", f"|---|{'---:|' * len(titles)}"]
     for name in ordered(rounds):
         cells = [
-            spread([measure.of(each) for each in rounds[name]], f".{measure.digits}f")
+            spread([measure.of(each) for each in rounds[name]], measure.form)
             for measure in measures
         ]
         lines.append(f"| {title_of(name)} | {' | '.join(cells)} |")

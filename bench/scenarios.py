@@ -45,6 +45,11 @@ class Measure:
     def of(self, figures: Figures) -> float:
         return figure(self.figure, figures) * self.scale
 
+    @property
+    def form(self) -> str:
+        """How Python formats it."""
+        return f",.{self.digits}f"
+
 
 CPU = Measure("CPU", "CPU us/message", 3)
 BROKER = Measure("broker CPU", "broker CPU us/message", 3, charted=False)
@@ -124,6 +129,8 @@ def _numbered(
     )
 
 
+REPORT = "From `produce()` to the delivery report"
+CONSUMED = "From `produce()` to the consumed message"
 OTHER_SIZES = tuple(size for size in SIZES if size != 100)
 
 
@@ -133,9 +140,9 @@ GROUPS = (
         "Produce",
         (
             Scenario("produce", "`produce()` in a loop until all messages are acknowledged", FULL),
-            Scenario("callback", "The same with a delivery callback for each message"),
-            Scenario("many", "The same with `produce_many()`"),
-            Scenario("produce_arrow", "The same with `produce_arrow()`"),
+            Scenario("callback", "`produce()` with a delivery callback for each message"),
+            Scenario("many", "`produce_many()` in a loop"),
+            Scenario("produce_arrow", "`produce_arrow()` in a loop"),
             Scenario("call", "One `produce()` call", CALL),
         ),
         ("produce", "callback"),
@@ -169,13 +176,13 @@ GROUPS = (
         "Consume",
         (
             Scenario("consume", "`consume(10000)` and each `value()`", FULL),
-            Scenario("group", "The same as a member of a group"),
+            Scenario("group", "`consume(10000)` as a member of a group"),
             Scenario("poll", "`poll()`, one message a call"),
-            Scenario("group_poll", "The same as a member of a group"),
+            Scenario("group_poll", "`poll()` as a member of a group"),
             Scenario("iterate", "`for message in consumer`"),
-            Scenario("group_iterate", "The same as a member of a group"),
+            Scenario("group_iterate", "`for message in consumer` as a member of a group"),
             Scenario("arrow", "Into Arrow columns"),
-            Scenario("group_arrow", "The same as a member of a group"),
+            Scenario("group_arrow", "Into Arrow columns as a member of a group"),
             Scenario("copy", "A topic copied in transactions"),
         ),
         ("consume", "poll"),
@@ -193,17 +200,13 @@ GROUPS = (
         "latency",
         "Latency",
         (
-            Scenario("latency", "From `produce()` to the delivery report", LATENCY),
-            Scenario("round_trip_1", "The same at one message a second", STEADY),
-            Scenario("round_trip", "The same at 1,000 messages a second", STEADY),
-            Scenario("round_trip_100k", "The same at 100,000 messages a second", STEADY),
-            Scenario(
-                "end_to_end",
-                "From `produce()` to the consumed message, 1,000 a second",
-                STEADY,
-            ),
-            Scenario("end_to_end_1", "The same at one message a second", STEADY),
-            Scenario("end_to_end_100k", "The same at 100,000 messages a second", STEADY),
+            Scenario("latency", f"{REPORT}, one message at a time", LATENCY),
+            Scenario("round_trip_1", f"{REPORT}, one message a second", STEADY),
+            Scenario("round_trip", f"{REPORT}, 1,000 messages a second", STEADY),
+            Scenario("round_trip_100k", f"{REPORT}, 100,000 messages a second", STEADY),
+            Scenario("end_to_end_1", f"{CONSUMED}, one message a second", STEADY),
+            Scenario("end_to_end", f"{CONSUMED}, 1,000 messages a second", STEADY),
+            Scenario("end_to_end_100k", f"{CONSUMED}, 100,000 messages a second", STEADY),
             Scenario(
                 "transaction",
                 "A transaction of one message",
@@ -252,8 +255,8 @@ GROUPS = (
         "many_partitions",
         "Many topics and partitions",
         (
-            *_numbered("produce_p{}", "`produce()` to {} partitions", PARTITIONS),
-            *_numbered("consume_p{}", "`consume(10000)` from {} partitions", PARTITIONS[:-1]),
+            *_numbered("produce_p{}", "`produce()`, partitions: {}", PARTITIONS),
+            *_numbered("consume_p{}", "`consume(10000)`, partitions: {}", PARTITIONS[:-1]),
             Scenario(
                 "spread",
                 "`produce()` to many topics",
@@ -283,7 +286,6 @@ GROUPS = (
             Scenario("intro_3", "Test 3: as test 1, with snappy"),
             Scenario("intro_4", "Test 4: as test 1, with gzip"),
         ),
-        ("intro_1", "intro_2", "intro_3", "intro_4"),
     ),
 )
 

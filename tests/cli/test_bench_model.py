@@ -97,7 +97,7 @@ def test_the_page_has_the_model() -> None:
     section = page.partition("## On paper: other machines")[2]
     assert "| produce: client | 0.1 | 0.0002 | 40 | 0.001 |" in section
     assert "| batch_100 | " in section
-    assert "| produce: 100 bytes, 1,000 partitions, 100 messages a batch | " in section
+    assert "| produce: 100 bytes, partitions: 1,000, 100 messages a batch | " in section
 
 
 def test_the_model_predicts_the_measured_run() -> None:

@@ -67,8 +67,8 @@ def test_the_page_has_the_figures_of_a_run(small: Path) -> None:
     ]
     better = page.partition("## Where another client is better")[2].partition("\n## ")[0]
     assert "".join(better.split()) == (
-        "-`produce()`inaloopuntilallmessagesareacknowledged:"
-        "confluent_kafkahas2.00Mmessages/s,kafka_native1.00."
+        "-`produce()`inaloopuntilallmessagesareacknowledged,Mmessages/s:"
+        "confluent_kafka2.00;kafka_native1.00."
     )
     for fact in ("A processor", "2.16.1", "size 100", "2026-11-28", "python -m bench produce"):
         assert fact in page
@@ -109,7 +109,7 @@ def test_a_peer_that_fails_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatc
     def once(adapter: str, scenario: str, task: Task) -> Figures:
         calls.append(adapter)
         if adapter == "aiokafka" and len(calls) > 2:
-            raise program.MeasurementError("Traceback ...\nKafkaError: broken")
+            raise program.MeasurementError("Traceback ...\nKafkaError: broken\n\tat Bench.java")
         return Figures(1000, 1.0, 1.0)
 
     monkeypatch.setattr(program, "once", once)

@@ -142,7 +142,7 @@ def test_a_client_without_an_end_is_killed_with_its_programs(
     stuck.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(stuck))
     monkeypatch.setattr(program, "TIMEOUT_S", 0.5)
-    with pytest.raises(program.MeasurementError, match="no end after 0.5 s"):
+    with pytest.raises(program.MeasurementError, match="no end after"):
         program.measure("kafka_native", "produce", TASK)
     pid = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 10

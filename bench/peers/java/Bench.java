@@ -168,8 +168,9 @@ public final class Bench {
         int threads = task.get("threads").asInt();
         List<Thread> others = new ArrayList<>();
         for (int part = 1; part < threads; part++) {
-            others.add(Thread.ofPlatform().start(
-                () -> sendPart(producer, wanted / threads, callback)));
+            Thread thread = new Thread(() -> sendPart(producer, wanted / threads, callback));
+            thread.start();
+            others.add(thread);
         }
         sendPart(producer, wanted - wanted / threads * (threads - 1), callback);
         for (Thread thread : others) {
@@ -266,8 +267,10 @@ public final class Bench {
 
     private void consume(Consumer<byte[], byte[]> consumer) {
         try (consumer) {
-            take(consumer, warmUp());
-            consumer.seekToBeginning(consumer.assignment());
+            if (warmUp() > 0) {
+                take(consumer, warmUp());
+                consumer.seekToBeginning(consumer.assignment());
+            }
             int first = take(consumer, 1);
             start();
             stop(take(consumer, count - first));
