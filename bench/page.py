@@ -203,8 +203,8 @@ def published(shown: list[Scenario], results: Results) -> list[str]:
 def lacking(results: Results) -> list[str]:
     """Return which scenarios each client didn't run, with the reasons."""
     scenarios: dict[tuple[str, str], list[str]] = {}
-    for scenario, reasons in results.without.items():
-        for name, reason in reasons.items():
+    for scenario in (each.name for group in GROUPS for each in group.scenarios):
+        for name, reason in results.without.get(scenario, {}).items():
             scenarios.setdefault((name, reason), []).append(f"`{scenario}`")
     lines = [
         f"- {title_of(name)}: {reason}: {', '.join(found)}.\n"

@@ -15,7 +15,7 @@ from rich.console import Console
 
 import bench.__main__ as program
 from bench.adapters import Figures, Task
-from bench.page import PAGE, main, page_of
+from bench.page import PAGE, main, page_of, points_of
 from bench.report import table
 from bench.saved import MEASURED, Results
 from bench.scenarios import GROUPS, HEADLINE
@@ -30,7 +30,7 @@ SMALL = {
     "environment": {
         "machine": {"processor": "A processor", "cores": "2"},
         "versions": {"confluent_kafka": "2.16.1"},
-        "settings": {"size": "100"},
+        "settings": {"size": "100", "partitions": "2"},
         "run": {"date": "2026-11-28", "command": "python -m bench produce"},
     },
     "scenarios": {
@@ -87,6 +87,44 @@ def test_the_command_draws_the_charts(small: Path, tmp_path: Path) -> None:
     ] * 2  # CPU, rate
     assert "0.200" in texts
     assert "2.00" in texts
+
+
+def test_the_page_has_sizes_as_lines_and_the_published_tests(tmp_path: Path) -> None:
+    run = json.loads(json.dumps(SMALL))
+    for number, name in enumerate(("produce_10", "produce_1000", "intro_1", "short_produce_100k")):
+        run["scenarios"][name] = {
+            "kafka_native": [figures(0.5 + number, 0.2) | {"broker_cpu_seconds": 0.3}],
+            "librdkafka": [figures(1.0, 0.5) | {"broker_cpu_seconds": 0.4}],
+        }
+    run["without"] = {"intro_1": {"raw": "one connection"}, "produce_10": {"raw": "one connection"}}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(run))
+    page = tmp_path / "page.md"
+    done = CliRunner().invoke(main, [str(results), "--page", str(page)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert "| Test 1: 2 brokers, 2 partitions, acks=all | 850,000 | 400,000 | 1,000,000 |" in text
+    assert "- raw socket (limit): one connection: `produce_10`, `intro_1`.\n" in text
+    assert "| librdkafka (C) | 0.500 (0.500-0.500) | 0.400 (0.400-0.400) | 1,000,000 " in text
+    assert "| kafka_native | 3.500 (3.500-3.500) | 0.200 (0.200-0.200) |\n" in text
+    assert "![Message sizes: a line for each client](benchmarks/sizes-lines.svg)" in text
+    charts = sorted(path.name for path in (tmp_path / "benchmarks").iterdir())
+    assert charts == ["produce.svg", "short.svg", "sizes-lines.svg"]
+    chart = ElementTree.parse(tmp_path / "benchmarks" / "sizes-lines.svg")
+    texts = {element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"produce(): MB/s (higher is better)", "kafka_native", "bytes of a message"} <= texts
+    assert points_of(GROUPS[2].curves[0], "kafka_native", Results.read(results)) == [
+        (10.0, pytest.approx(1e6 / 0.5 * 10 / 1e6)),
+        (100.0, pytest.approx(100.0)),
+        (1000.0, pytest.approx(1e6 / 1.5 * 1000 / 1e6)),
+    ]
+
+
+def test_the_reason_of_a_failure_is_not_a_line_of_the_stack() -> None:
+    assert program.last_line("Traceback:\n  File x\nValueError: no\n\tat Bench.java") == (
+        "ValueError: no"
+    )
+    assert program.last_line("  only indented") == "  only indented"
 
 
 def test_the_page_of_the_docs_is_that_of_the_measured_run() -> None:
