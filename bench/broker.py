@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import confluent_kafka
 import psutil
+from confluent_kafka import KafkaError
 
 import kafka_native
 from kafka_native import Producer
@@ -18,6 +19,12 @@ from kafka_native.admin import AdminClient, NewPartitions
 from kafka_native.cli.perf import create_topic, delete_topic
 
 LANDING_S = 5.0
+LEADER_S = 30.0
+LEADERLESS = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 # Partitions of one request. A controller rejects requests that create 10,000 records.
 MADE_AT_ONCE = 9_000
 # The default is 10 MB of mapped index for each partition. With thousands of them a measurement
@@ -176,12 +183,23 @@ def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
         while True:
             total = 0
             for number in range(partitions):
-                low, high = witness.get_watermark_offsets(
-                    confluent_kafka.TopicPartition(name, number), timeout=30
-                )
-                total += high - low
+                total += _messages(witness, confluent_kafka.TopicPartition(name, number))
             if total >= wanted or time.monotonic() > deadline:
                 return total
             time.sleep(0.1)
     finally:
         witness.close()
+
+
+def _messages(witness: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
+    """Return the number of messages in a partition. A new topic may have no leader for a while."""
+    deadline = time.monotonic() + LEADER_S
+    while True:
+        try:
+            low, high = witness.get_watermark_offsets(partition, timeout=30)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(high - low)

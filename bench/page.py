@@ -11,8 +11,8 @@ from bench.adapters import Figures
 from bench.charts import Lines, Panel, draw, draw_lines
 from bench.environment import Environment
 from bench.model import Cluster, Host, Load, Model, errors, models_of
-from bench.report import Rounds, spread
-from bench.saved import MEASURED, Results
+from bench.report import Rounds, figure, spread
+from bench.saved import MEASURED, Results, add_spark
 from bench.scenarios import (
     CPU,
     GROUPS,
@@ -28,6 +28,8 @@ from bench.scenarios import (
     Measure,
     Scenario,
 )
+from bench.spark import CONTESTANTS, TRIGGERING
+from bench.spark.report import TRIGGER
 from dev.version import ROOT
 
 PAGE = ROOT / "docs" / "BENCHMARKS.md"
@@ -58,6 +60,16 @@ scenario.
 HOST = Host(cores=32, gigabits=25)
 CLUSTERS = (Cluster(HOST), Cluster(HOST, 50, 50), Cluster(HOST, 50, 50, replicas=3))
 LOADS = (Load(100, 1), Load(100, 1_000), Load(1_000, 1_000), Load(100, 1_000, batch=100))
+SPARK = """
+## On Spark
+
+Million rows a second and CPU microseconds a row, the median of the rounds with the lowest and the
+highest rate. Triggers: milliseconds of each. [The guide](guide/bench.md#on-spark) describes the
+scenarios. `jvm` is Spark's own connector.
+
+| scenario | jvm | frames | direct |
+|---|---:|---:|---:|
+"""
 MODEL_COSTS = """
 ## On paper: other machines
 
@@ -120,7 +132,25 @@ def page_of(results: Results) -> str:
                 parts += [f"\n![{group.title}: a line for each client]({chart})\n"]
             parts += published(shown, results)
             parts += [table_of(scenario, results) for scenario in shown]
-    return "".join([*parts, *on_paper(results), *lacking(results)])
+    return "".join([*parts, *on_spark(results), *on_paper(results), *lacking(results)])
+
+
+def on_spark(results: Results) -> list[str]:
+    """Return a table of the scenarios on Spark: a row each, a column for each contestant."""
+    lines = []
+    for scenario, rounds in results.spark.items():
+        cells = [f"`{scenario}`"]
+        for name in CONTESTANTS:
+            figures = rounds.get(name, [])
+            if not figures:
+                cells.append("-")
+            elif scenario in TRIGGERING:
+                cells.append(f"{spread([figure(TRIGGER, each) for each in figures], ',.0f')} ms")
+            else:
+                rate = spread([each.rate / 1e6 for each in figures], ".2f")
+                cells.append(f"{rate}, {middle(CPU, figures):.2f} us")
+        lines.append(f"| {' | '.join(cells)} |\n")
+    return [SPARK, *lines] if lines else []
 
 
 def on_paper(results: Results) -> list[str]:
@@ -344,9 +374,16 @@ def draw_headline(results: Results, path: Path) -> None:
 @click.command()
 @click.argument("results", default=MEASURED, type=click.Path(exists=True, path_type=Path))
 @click.option("--page", default=PAGE, type=click.Path(dir_okay=False, path_type=Path))
+@click.option(
+    "--spark",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="First put these results of `python -m bench spark` into RESULTS.",
+)
 @click.option("--headline", is_flag=True, help="Also draw measured.svg, the README's chart.")
-def main(results: Path, page: Path, *, headline: bool) -> None:
+def main(results: Path, page: Path, spark: Path | None, *, headline: bool) -> None:
     """Write the page of measured comparisons and its charts from a run's RESULTS."""
+    if spark is not None:
+        add_spark(results, spark)
     found = Results.read(results)
     folder = page.parent / CHARTS
     folder.mkdir(parents=True, exist_ok=True)

@@ -32,6 +32,7 @@ class Saved:
     scenarios: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
     failed: dict[str, dict[str, str]] = field(default_factory=dict)
     without: dict[str, dict[str, str]] = field(default_factory=dict)
+    spark: dict[str, dict[str, list[dict[str, Any]]]] = field(default_factory=dict)
 
     @classmethod
     def opened(cls, path: Path, environment: Environment, *, resume: bool) -> Saved:
@@ -48,6 +49,7 @@ class Saved:
             found["scenarios"],
             found["failed"],
             found.get("without", {}),
+            found.get("spark", {}),
         )
 
     def add(
@@ -61,12 +63,17 @@ class Saved:
             kept.pop(scenario, None)
             if reasons:
                 kept[scenario] = reasons
+        self.write()
+
+    def write(self) -> None:
+        """Write the file in one step."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = {
             "environment": self.environment,
             "scenarios": self.scenarios,
             "failed": self.failed,
             "without": self.without,
+            "spark": self.spark,
         }
         new = self.path.with_suffix(".new")
         new.write_text(json.dumps(text, indent=2) + "\n", encoding="utf-8")
@@ -75,21 +82,45 @@ class Saved:
 
 @dataclass(frozen=True)
 class Results:
-    """A run as `make bench` saves it."""
+    """A run as `make bench` saves it. ``spark``: figures of `python -m bench spark`."""
 
     environment: Environment
     scenarios: dict[str, Rounds]
     failed: dict[str, dict[str, str]]
     without: dict[str, dict[str, str]] = field(default_factory=dict)
+    spark: dict[str, Rounds] = field(default_factory=dict)
 
     @classmethod
     def read(cls, path: Path) -> Results:
         found = json.loads(path.read_text(encoding="utf-8"))
-        scenarios = {
-            scenario: {name: [Figures(**each) for each in every] for name, every in rounds.items()}
-            for scenario, rounds in found["scenarios"].items()
-        }
-        return cls(found["environment"], scenarios, found["failed"], found.get("without", {}))
+        return cls(
+            found["environment"],
+            _rounds(found["scenarios"]),
+            found["failed"],
+            found.get("without", {}),
+            _rounds(found.get("spark", {})),
+        )
+
+
+def _rounds(found: dict[str, dict[str, list[dict[str, Any]]]]) -> dict[str, Rounds]:
+    return {
+        scenario: {name: [Figures(**each) for each in every] for name, every in rounds.items()}
+        for scenario, rounds in found.items()
+    }
+
+
+def add_spark(results: Path, spark: Path) -> None:
+    """Put the figures of a run on Spark into a run's results."""
+    found = json.loads(results.read_text(encoding="utf-8"))
+    saved = Saved(
+        results,
+        found["environment"],
+        found["scenarios"],
+        found["failed"],
+        found.get("without", {}),
+        json.loads(spark.read_text(encoding="utf-8")),
+    )
+    saved.write()
 
 
 def joined(before: Environment, now: Environment) -> Environment:

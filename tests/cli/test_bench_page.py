@@ -19,6 +19,7 @@ from bench.page import PAGE, main, page_of, points_of
 from bench.report import table
 from bench.saved import MEASURED, Results
 from bench.scenarios import GROUPS, HEADLINE
+from bench.spark.report import TRIGGER
 from bench.variants import ALL
 
 
@@ -118,6 +119,26 @@ def test_the_page_has_sizes_as_lines_and_the_published_tests(tmp_path: Path) -> 
         (100.0, pytest.approx(100.0)),
         (1000.0, pytest.approx(1e6 / 1.5 * 1000 / 1e6)),
     ]
+
+
+def test_figures_on_spark_are_put_into_the_results(small: Path, tmp_path: Path) -> None:
+    spark = tmp_path / "spark.json"
+    trigger = {"count": 1, "seconds": 1.0, "cpu_seconds": 1.0, "more": {TRIGGER: 1234.0}}
+    runs = {
+        "read": {"jvm": [figures(2.0, 4.0)], "frames": [figures(0.5, 1.0), figures(0.25, 1.0)]},
+        "trigger": {"jvm": [trigger]},
+    }
+    spark.write_text(json.dumps(runs))
+    page = tmp_path / "page.md"
+    arguments = [str(small), "--page", str(page), "--spark", str(spark)]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    section = page.read_text().partition("## On Spark")[2]
+    read = "| `read` | 0.50 (0.50-0.50), 4.00 us | 3.00 (2.00-4.00), 1.00 us | - |"
+    assert read in section
+    assert "| `trigger` | 1,234 (1,234-1,234) ms | - | - |" in section
+    assert "## Produce" in page.read_text()
+    assert page_of(Results.read(small)) == page.read_text()
 
 
 def test_the_reason_of_a_failure_is_not_a_line_of_the_stack() -> None:
