@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.adapters import LATENCIES, PLAINTEXT, PYTHON, SCENARIOS, Task
+from bench.adapters import LATENCIES, PLAINTEXT, PROGRAMS, PYTHON, SCENARIOS, Task
 
 DATA_MAX = 512_000_000
 """Bytes of values that a run of a size writes at most."""
@@ -57,7 +57,7 @@ def _partitions(base: str, number: int) -> Variant:
 
 
 def _member(base: str) -> Variant:
-    reason = "`group` is its one scenario with a group"
+    reason = "its adapter joins a group only in `group`, if at all"
     only = ("kafka_native", "confluent_kafka")
     return Variant(base, {"member": True}, only=only, reason=reason)
 
@@ -163,7 +163,9 @@ def reason_against(adapter: str, scenario: str, task: Task) -> str | None:
         return "its adapter joins groups with the classic protocol"
     module = "kafka_native" if adapter == PLAINTEXT else adapter
     if not hasattr(importlib.import_module(f"bench.adapters.{module}"), variant.base):
-        return LACKS.get(adapter, "it has no such call")
+        if variant.base == "imports" and adapter in PROGRAMS:
+            return "it is a program: Python imports nothing"
+        return LACKS.get(adapter, "it has no such call, or no adapter for it here")
     return None
 
 
