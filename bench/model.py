@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 import numpy
 
@@ -97,6 +98,14 @@ class Prediction:
 
     rate: float
     limit: str
+
+
+class Errors(NamedTuple):
+    """Parts of the measured rate and CPU times by which the model is off; 0.1 is 10 % too much."""
+
+    rate: float
+    client: float
+    broker: float
 
 
 @dataclass(frozen=True)
@@ -187,6 +196,13 @@ def models_of(results: Results) -> dict[str, tuple[Model, list[Case]]]:
     }
 
 
-def errors(model: Model, cases: Sequence[Case], cores: int) -> dict[str, float]:
-    """Return for each case by which part of the measured rate the predicted one is off."""
-    return {case.scenario: model.shared(case.load, cores).rate / case.rate - 1 for case in cases}
+def errors(model: Model, cases: Sequence[Case], cores: int) -> dict[str, Errors]:
+    """Return for each case by which part of the measured figures the model is off."""
+    return {
+        case.scenario: Errors(
+            model.shared(case.load, cores).rate / case.rate - 1,
+            model.cost("client", case.load) / case.cost("client") - 1,
+            model.cost("broker", case.load) / case.cost("broker") - 1,
+        )
+        for case in cases
+    }
