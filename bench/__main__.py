@@ -8,35 +8,41 @@ import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any, NamedTuple
 
 import click
 import confluent_kafka
 from rich.console import Console
 
-from bench.adapters import ADAPTERS, PRODUCING, READING, SCENARIOS, TLS, Figures, Task
+from bench.adapters import ADAPTERS, PLAINTEXT, PRODUCING, READING, SCENARIOS, Figures, Task
 from bench.adapters.program import SOURCES
-from bench.broker import at_rest, broker, landed, topic
+from bench.broker import Servers, at_rest, broker, cpu_seconds, landed, loopback_bytes, topic
 from bench.environment import Environment, environment, version
-from bench.report import LATENCIES, Rounds, show, table, verdicts
+from bench.plan import Budget, Estimate, estimate
+from bench.report import Rounds, show, table, verdicts
+from bench.saved import MEASURED, OtherRunError, Results, Saved
+from bench.scenarios import GROUPS
+from bench.variants import ALL, applied, base_of, reason_against, variant_of
 from kafka_native import Producer
 from kafka_native.cli.measurements import number_option
 
-LATENCY_MESSAGES = 5000
 WARM_UP_MESSAGES = 500_000
 WARM_UPS = 3
 # --quick: a look at the usual scenarios in five minutes, without the programs that Rust compiles.
 QUICK = {"messages": 500_000, "rounds": 1, "warm_ups": 1}
 QUICK_SCENARIOS = ("produce", "callback", "consume", "poll", "arrow", "latency")
 QUICK_ADAPTERS = ("kafka_native", "confluent_kafka", "librdkafka", "java", "franz_go", "raw")
-TIMEOUT_S = 600
+TIMEOUT_S = 180  # a client that is slower has a line in the table
 # "spread" makes a thousand topics, "wide" a topic of ten thousand partitions.
-USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide", *TLS))
-PLAINTEXT = "plaintext"  # the name of kafka_native without TLS, next to the TLS measurements
+USUAL = tuple(scenario for scenario in SCENARIOS if scenario not in ("spread", "wide"))
 # pyarrow imports NumPy if it is installed. NumPy's threads spin after their start, on the measured
 # cores.
 ONE_BLAS_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -49,29 +55,42 @@ class MeasurementError(click.ClickException):
 
 def measure(adapter: str, scenario: str, task: Task) -> Figures:
     """Run one adapter once, in a new process, after the broker has finished its earlier work."""
-    if adapter == PLAINTEXT or scenario not in TLS:
-        task = dataclasses.replace(task, tls="")
-    adapter = "kafka_native" if adapter == PLAINTEXT else adapter
-    scenario = TLS.get(scenario, scenario)
-    command = [sys.executable, "-m", "bench.worker", adapter, scenario]
+    if adapter == PLAINTEXT:
+        adapter, task = "kafka_native", dataclasses.replace(task, tls="")
     text = json.dumps(dataclasses.asdict(task))
-    env = {**os.environ, **ONE_BLAS_THREAD}
     at_rest(task.pids)
-    try:
-        done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env=env,
-            check=False,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise MeasurementError(f"no end after {TIMEOUT_S} s") from error
-    if done.returncode:
-        raise MeasurementError(done.stderr.strip() or f"exit status {done.returncode}")
-    return Figures(**json.loads(done.stdout.splitlines()[-1]))
+    cpu_before, wire_before = cpu_seconds(task.pids), loopback_bytes()
+    output = _output([adapter, base_of(scenario)], text)
+    figures = Figures(**json.loads(output.splitlines()[-1]))
+    if task.pids:  # a cluster of the bench, on this machine
+        figures.broker_cpu_seconds = cpu_seconds(task.pids) - cpu_before
+        figures.wire_bytes = loopback_bytes() - wire_before
+    return figures
+
+
+def _output(arguments: list[str], text: str) -> str:
+    """Run the worker process. Its group, which has the programs that it starts, ends with it."""
+    command = [sys.executable, "-m", "bench.worker", *arguments, repr(time.time())]
+    with subprocess.Popen(
+        command,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        text=True,
+        env={**os.environ, **ONE_BLAS_THREAD},
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(text, TIMEOUT_S)
+        except BaseException as error:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise MeasurementError(f"no end after {TIMEOUT_S} s") from error
+            raise
+    if process.returncode:
+        raise MeasurementError(errors.strip() or f"exit status {process.returncode}")
+    return output
 
 
 def check_landed(adapter: str, figures: Figures, there: int) -> None:
@@ -80,21 +99,6 @@ def check_landed(adapter: str, figures: Figures, there: int) -> None:
         raise MeasurementError(
             f"{adapter} reported {figures.count} messages, the broker has {there}"
         )
-
-
-def can(adapter: str, scenario: str, task: Task) -> bool:
-    """Whether an adapter supports a scenario with the task's options."""
-    if scenario in TLS:
-        return bool(task.tls) and adapter in (PLAINTEXT, "kafka_native", "confluent_kafka", "raw")
-    if adapter == PLAINTEXT:
-        return False
-    if adapter == "raw" and (task.codec != "none" or task.payload != "x"):
-        return False  # prebuilt compressed requests are no ceiling for a client that compresses
-    if adapter not in ("kafka_native", "confluent_kafka") and task.threads > 1:
-        return False
-    if adapter == "franz_go" and scenario in ("group", "cold") and task.protocol != "classic":
-        return False
-    return hasattr(importlib.import_module(f"bench.adapters.{adapter}"), scenario)
 
 
 def usable(adapters: str, console: Console) -> list[str]:
@@ -117,10 +121,11 @@ def warm_up(adapters: list[str], task: Task, times: int) -> None:
     broker.
     """
     with topic(task.bootstrap, task.partitions) as name:
-        short = dataclasses.replace(task, topic=name, count=min(task.count, WARM_UP_MESSAGES))
+        count = min(task.count, WARM_UP_MESSAGES)
+        short = dataclasses.replace(task, topic=name, count=count, tls="")
         for scenario in ("produce", "consume") * times:
             for adapter in adapters:
-                if can(adapter, scenario, short):
+                if reason_against(adapter, scenario, short) is None:
                     # A failure will be a line of the table.
                     with suppress(MeasurementError):
                         measure(adapter, scenario, short)
@@ -148,40 +153,44 @@ def rounds_of(
                     figures = once(adapter, scenario, ready)
                 except MeasurementError as error:
                     console.print(f"  {scenario}: {adapter} failed:\n{error}", highlight=False)
-                    failed[adapter] = str(error).splitlines()[-1]
+                    failed[adapter] = last_line(str(error))
                     del found[adapter]
                     continue
                 found[adapter].append(figures)
                 more = "".join(f", {value:.2f} {name}" for name, value in figures.more.items())
-                text = f"{figures.rate / 1e6:.2f} M msg/s, {figures.cpu_us:.3f} us{more}"
+                text = f"{figures.rate:,.0f} msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
     return found, failed
+
+
+def last_line(text: str) -> str:
+    """Return the last line of an error that isn't indented: lines of a stack may follow it."""
+    lines = text.splitlines()
+    return next((line for line in reversed(lines) if line and not line[0].isspace()), text)
 
 
 @contextmanager
 def prepared(scenario: str, task: Task) -> Iterator[Task]:
     """Make the topics of a round for scenarios that read. Other scenarios make their own."""
-    if TLS.get(scenario, scenario) not in (*READING, "wide"):
+    base = base_of(scenario)
+    if base not in (*READING, "wide"):
         yield task
         return
+    writing = dataclasses.replace(task, tls="", whole=False)
     with ExitStack() as topics:
-        ready = dataclasses.replace(
-            task, topic=topics.enter_context(topic(task.bootstrap, task.partitions))
-        )
-        if scenario in ("wide", "copy"):
+        name = topics.enter_context(topic(task.bootstrap, task.partitions))
+        ready = dataclasses.replace(task, topic=name)
+        if base in ("wide", "copy"):
             second = topics.enter_context(
-                topic(task.bootstrap, 1 if scenario == "wide" else task.partitions)
+                topic(task.bootstrap, 1 if base == "wide" else task.partitions)
             )
             ready = dataclasses.replace(ready, second_topic=second)
-        if scenario == "wide":
-            measure(
-                "kafka_native",
-                "produce",
-                dataclasses.replace(task, topic=ready.second_topic, partitions=1),
-            )
+        if base == "wide":
+            narrow = dataclasses.replace(writing, topic=ready.second_topic, partitions=1)
+            measure("kafka_native", "produce", narrow)
             fill(ready)
         else:
-            measure("kafka_native", "produce", ready)
+            measure("kafka_native", "produce", dataclasses.replace(writing, topic=name))
         yield ready
 
 
@@ -209,7 +218,7 @@ def once(adapter: str, scenario: str, task: Task) -> Figures:
     more = task.topics if scenario == "spread" else 0
     with topic(task.bootstrap, task.partitions, more) as own:
         figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
-        if TLS.get(scenario, scenario) in PRODUCING and scenario != "spread":
+        if base_of(scenario) in PRODUCING and scenario != "spread":
             check_landed(
                 adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count)
             )
@@ -240,8 +249,89 @@ def described(kafka: str, task: Task) -> Environment:
     return environment(versions, settings, shlex.join(["python", "-m", "bench", *sys.argv[1:]]))
 
 
+def chosen(scenarios: tuple[str, ...], only: tuple[str, ...], *, everything: bool) -> list[str]:
+    """Return the scenarios to run: the named ones, those of groups, all, or the usual ones."""
+    named = [
+        scenario.name
+        for group in GROUPS
+        if everything or group.name in only
+        for scenario in group.scenarios
+    ]
+    return list(dict.fromkeys([*scenarios, *named])) or list(USUAL)
+
+
+class Planned(NamedTuple):
+    """A scenario with the adapters that can run it, and why the others can't."""
+
+    scenario: str
+    task: Task
+    able: list[str]
+    without: dict[str, str]
+    estimated: Estimate
+
+
+def planned(scenario: str, names: list[str], task: Task, rounds: int, wide: int) -> Planned:
+    """Apply a scenario's settings to the task of the run and choose its adapters."""
+    if scenario == "wide":
+        task = dataclasses.replace(task, partitions=wide)
+    each = applied(scenario, task)
+    candidates = [*([PLAINTEXT] if variant_of(scenario).tls else []), *names]
+    reasons = {adapter: reason_against(adapter, scenario, each) for adapter in candidates}
+    able = [adapter for adapter, reason in reasons.items() if reason is None]
+    without = {adapter: reason for adapter, reason in reasons.items() if reason is not None}
+    estimated = estimate(scenario, able, each, rounds, earlier())
+    return Planned(scenario, each, able, without, estimated)
+
+
+def earlier() -> dict[str, Rounds]:
+    """Return the figures of the run that the page shows."""
+    return Results.read(MEASURED).scenarios if MEASURED.exists() else {}
+
+
+def show_plan(console: Console, plans: list[Planned], minutes: int | None) -> None:
+    """Print how long each scenario takes, and the reasons of adapters that are left out."""
+    for plan in plans:
+        console.print(
+            f"{plan.estimated.seconds / 60:5.1f} min  {plan.scenario}: {', '.join(plan.able)}"
+        )
+        for adapter, reason in plan.without.items():
+            console.print(f"           without {adapter}: {reason}", highlight=False)
+    total = sum(plan.estimated.seconds for plan in plans) / 60
+    parts = f", {total / minutes:.1f} parts of {minutes} minutes" if minutes else ""
+    console.print(f"{total:5.0f} min for {len(plans)} scenarios{parts}")
+
+
+def run(
+    plans: list[Planned], saved: Saved, rounds: int, budget: Budget, console: Console
+) -> list[str]:
+    """Measure the scenarios and save each one's figures. Return those that didn't fit."""
+    left = []
+    for plan in plans:
+        scenario = plan.scenario
+        if not budget.allows(plan.estimated):
+            left.append(scenario)
+            continue
+        for adapter, reason in plan.without.items():
+            console.print(f"  {scenario}: without {adapter}: {reason}", highlight=False)
+        found, failed = rounds_of(scenario, plan.able, plan.task, rounds, console)
+        made = table(scenario, found, plan.task.count, failed)
+        show(console, made, verdicts(scenario, found), found)
+        saved.add(scenario, found, failed, plan.without)
+    return left
+
+
 @click.command()
-@click.argument("scenarios", nargs=-1, type=click.Choice(SCENARIOS))
+@click.argument("scenarios", nargs=-1, type=click.Choice(ALL))
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice([group.name for group in GROUPS]),
+    help="The scenarios of a section of the page. Repeat it for several.",
+)
+@click.option("--all", "everything", is_flag=True, help="All scenarios of the page.")
+@click.option("--plan", is_flag=True, help="Print how long each scenario takes, and end.")
+@click.option("--minutes", type=click.IntRange(1), help="Start no scenario that ends later.")
+@click.option("--resume", is_flag=True, help="Add to the results, without those scenarios.")
 @click.option(
     "--bootstrap",
     envvar="BOOTSTRAP",
@@ -250,7 +340,7 @@ def described(kafka: str, task: Task) -> Environment:
 @number_option("--messages", 3_000_000, minimum=100)
 @number_option("--size", 100)
 @number_option("--partitions", 2)
-@number_option("--rounds", 3)
+@number_option("--rounds", 5)
 @click.option("--acks", default="1", show_default=True, type=click.Choice(["0", "1", "all"]))
 @click.option("--idempotent", is_flag=True, help="enable.idempotence, with acks=all.")
 @click.option("--codec", default="none", show_default=True, help="compression.type")
@@ -277,75 +367,73 @@ def described(kafka: str, task: Task) -> Environment:
 )
 def main(
     scenarios: tuple[str, ...],
+    only: tuple[str, ...],
+    everything: bool,
+    plan: bool,
+    minutes: int | None,
+    resume: bool,
     bootstrap: str | None,
-    messages: int,
-    size: int,
-    partitions: int,
     rounds: int,
-    acks: str,
-    idempotent: bool,
-    codec: str,
-    payload: str,
-    threads: int,
-    topics: int,
     wide: int,
-    protocol: str,
     delay: int,
     adapters: str,
     quick: bool,
     output: Path,
+    messages: int,
+    **settings: Any,
 ) -> None:
     """Compare kafka_native with other clients and with the broker's limit, on this machine.
 
     Rates depend on the machine and the time. Compare the ratios within a run, and CPU per message.
     """
     console = Console(width=110)
-    results: dict[str, object] = {}
-    failed: dict[str, dict[str, str]] = {}
     warm_ups = WARM_UPS
     if quick:
         messages, rounds, warm_ups = QUICK["messages"], QUICK["rounds"], QUICK["warm_ups"]
         scenarios = scenarios or QUICK_SCENARIOS
         adapters = ",".join(each for each in adapters.split(",") if each in QUICK_ADAPTERS)
-    with broker(bootstrap, delay, tls=bool(TLS.keys() & set(scenarios))) as servers:
-        console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if servers.tls else ''}")
-        names = usable(adapters, console)
-        task = Task(
-            servers.plain,
-            "",
-            messages,
-            size,
-            partitions,
-            acks,
-            idempotent,
-            codec,
-            payload,
-            threads,
-            topics,
-        )
-        task = dataclasses.replace(
-            task, protocol=protocol, tls=servers.tls, ca=servers.ca, pids=servers.pids
-        )
-        warm_up(names, task, warm_ups)
-        for scenario in scenarios or USUAL:
-            count = min(messages, LATENCY_MESSAGES) if scenario in LATENCIES else messages
-            able = [adapter for adapter in (PLAINTEXT, *names) if can(adapter, scenario, task)]
-            each = dataclasses.replace(
-                task, count=count, partitions=wide if scenario == "wide" else partitions
-            )
-            found, failed[scenario] = rounds_of(scenario, able, each, rounds, console)
-            made = table(scenario, found, count, failed[scenario])
-            results[scenario] = show(console, made, verdicts(scenario, found), found)
-    output.mkdir(parents=True, exist_ok=True)
-    saved = {
-        "environment": described(servers.version, task),
-        "scenarios": results,
-        "failed": {scenario: reasons for scenario, reasons in failed.items() if reasons},
-    }
-    (output / "results.json").write_text(json.dumps(saved, indent=2) + "\n")
-    ours = [scenario for scenario, reasons in failed.items() if "kafka_native" in reasons]
+    path = output / "results.json"
+    wanted = chosen(scenarios, only, everything=everything)
+    if resume and path.exists():
+        done = json.loads(path.read_text(encoding="utf-8"))["scenarios"]
+        wanted = [scenario for scenario in wanted if scenario not in done]
+    task = Task("", "", messages, **settings)
+    if plan:
+        # No broker starts and no program is built. The plan is that of a broker with TLS.
+        every, task = adapters.split(","), dataclasses.replace(task, tls="yes")
+        show_plan(console, [planned(each, every, task, rounds, wide) for each in wanted], minutes)
+        return
+    names = usable(adapters, console)
+    budget, left = Budget(minutes), []
+    saved: Saved | None = None
+    for size in sorted({variant_of(scenario).brokers for scenario in wanted}):
+        part = [scenario for scenario in wanted if variant_of(scenario).brokers == size]
+        tls = any(variant_of(scenario).tls for scenario in part)
+        with broker(bootstrap, delay, tls=tls, size=size) as servers:
+            console.print(f"Broker: {servers.plain}{f', TLS {servers.tls}' if tls else ''}")
+            ready = listening(task, servers)
+            try:
+                saved = saved or Saved.opened(
+                    path, described(servers.version, ready), resume=resume
+                )
+            except OtherRunError as error:
+                raise click.ClickException(f"{path}: {error}") from error
+            warm_up(names, ready, warm_ups)
+            plans = [planned(scenario, names, ready, rounds, wide) for scenario in part]
+            left += run(plans, saved, rounds, budget, console)
+    if left:
+        console.print(f"Left for the next part, with --resume: {' '.join(left)}")
+    failed = saved.failed if saved else {}
+    ours = [each for each in wanted if "kafka_native" in failed.get(each, {})]
     if ours:
         raise click.ClickException(f"kafka_native failed in {', '.join(ours)}")
+
+
+def listening(task: Task, servers: Servers) -> Task:
+    """Return the task with the listeners and the processes of a cluster."""
+    return dataclasses.replace(
+        task, bootstrap=servers.plain, tls=servers.tls, ca=servers.ca, pids=servers.pids
+    )
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import confluent_kafka
 import psutil
+from confluent_kafka import KafkaError
 
 import kafka_native
 from kafka_native import Producer
@@ -18,6 +19,12 @@ from kafka_native.admin import AdminClient, NewPartitions
 from kafka_native.cli.perf import create_topic, delete_topic
 
 LANDING_S = 5.0
+LEADER_S = 30.0
+LEADERLESS = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 # Partitions of one request. A controller rejects requests that create 10,000 records.
 MADE_AT_ONCE = 9_000
 # The default is 10 MB of mapped index for each partition. With thousands of them a measurement
@@ -48,11 +55,14 @@ class Servers(NamedTuple):
 
 
 @contextmanager
-def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> Iterator[Servers]:
+def broker(
+    bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False, size: int = 1
+) -> Iterator[Servers]:
     """Yield the named cluster, or start an Apache Kafka with all of Java's compilers.
 
     :param delay_ms: How long a started broker waits for more members of a new group.
     :param tls: Whether a started broker also has a listener with TLS.
+    :param size: The number of brokers that are started.
     """
     if bootstrap:
         yield Servers(bootstrap)
@@ -72,7 +82,7 @@ def broker(bootstrap: str | None, delay_ms: int = 0, *, tls: bool = False) -> It
             "log.segment.delete.delay.ms": "200",
         }
         others = children()
-        cluster = start(1, BENCH_OPTIONS, changes, listeners)
+        cluster = start(size, BENCH_OPTIONS, changes, listeners)
         try:
             warm(cluster.bootstrap)
             tls_at, ca = cluster.listeners.get("TLS", ""), authority.ca if authority else ""
@@ -133,16 +143,27 @@ def children() -> set[int]:
     return {child.pid for child in psutil.Process().children(recursive=True)}
 
 
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Return the CPU time of the broker's processes, user and system."""
+    return sum(sum(psutil.Process(pid).cpu_times()[:2]) for pid in pids)
+
+
+def loopback_bytes() -> int:
+    """Return how many bytes the loopback interface has carried, with all headers; 0 if unknown."""
+    found = psutil.net_io_counters(pernic=True).get("lo")
+    return found.bytes_recv if found else 0
+
+
 def at_rest(pids: Iterable[int]) -> None:
     """Wait until the broker's processes do almost nothing.
 
     For seconds after a run, Java compiles hot code on a core that the next run needs.
     """
-    processes = [psutil.Process(pid) for pid in pids]
+    pids = tuple(pids)
     deadline = time.monotonic() + REST_TIMEOUT_S
     before = 0.0
     while time.monotonic() < deadline:
-        now = sum(sum(process.cpu_times()[:2]) for process in processes)
+        now = cpu_seconds(pids)
         if now - before <= REST_CPU * REST_S:
             return
         before = now
@@ -162,12 +183,23 @@ def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
         while True:
             total = 0
             for number in range(partitions):
-                low, high = witness.get_watermark_offsets(
-                    confluent_kafka.TopicPartition(name, number), timeout=30
-                )
-                total += high - low
+                total += _messages(witness, confluent_kafka.TopicPartition(name, number))
             if total >= wanted or time.monotonic() > deadline:
                 return total
             time.sleep(0.1)
     finally:
         witness.close()
+
+
+def _messages(witness: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
+    """Return the number of messages in a partition. A new topic may have no leader for a while."""
+    deadline = time.monotonic() + LEADER_S
+    while True:
+        try:
+            low, high = witness.get_watermark_offsets(partition, timeout=30)
+        except confluent_kafka.KafkaException as error:
+            if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            return int(high - low)

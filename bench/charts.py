@@ -19,6 +19,8 @@ COLORS = {
     "cluster": "#8a9099",
 }
 OTHER = "#e08a3c"
+OTHERS = ("#e08a3c", "#6a9f58", "#a0527f", "#8a6d3b", "#4c9a9a", "#b8474a", "#7a6bb3", "#999933")
+"""The lines of other clients."""
 WIDTH_INCHES, BAR_INCHES, PANEL_INCHES = 9.0, 0.26, 0.75
 
 
@@ -42,6 +44,45 @@ def draw(title: str, rows: list[list[Panel]], path: Path) -> None:
         for axes_row, row in zip(grid, rows, strict=True):
             for axes, panel in zip(axes_row, row, strict=True):
                 _bars(axes, panel)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """One set of lines: points of each client over a logarithmic axis."""
+
+    title: str
+    axis: str
+    names: Mapping[str, str]
+    points: Mapping[str, Sequence[tuple[float, float]]]
+
+
+def draw_lines(title: str, panels: Sequence[Lines], path: Path) -> None:
+    """Draw panels of lines side by side, with a legend."""
+    with _figure(title, 4.2, path) as figure:
+        for axes, panel in zip(
+            figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+        ):
+            for number, (client, points) in enumerate(panel.points.items()):
+                ours = client in COLORS
+                xs, ys = zip(*points, strict=True)
+                axes.plot(
+                    xs,
+                    ys,
+                    color=COLORS[client] if ours else OTHERS[number % len(OTHERS)],
+                    linewidth=3 if client == "kafka_native" else 1.4,
+                    marker="o",
+                    markersize=4,
+                    label=panel.names[client],
+                )
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_xlabel(panel.axis, fontsize=10)
+            axes.set_title(panel.title, fontsize=10, loc="left")
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.tick_params(labelsize=8)
+            axes.legend(frameon=False, fontsize=8)
 
 
 def draw_sums(

@@ -9,7 +9,8 @@ from statistics import median
 from rich.console import Console
 from rich.table import Table
 
-from bench.adapters import Figures
+from bench.adapters import LATENCIES, Figures
+from bench.variants import base_of
 
 Rounds = dict[str, list[Figures]]
 
@@ -31,14 +32,15 @@ class Goal:
 
 
 BEST = "the best peer"
-LATENCIES = ("latency", "end_to_end", "transaction")
 # The scenarios with special figures, and the figures with a column in the table.
 MORE = {
     "memory": ["grown MiB"],
     "cold": ["first ms"],
+    "imports": ["import ms", "installed MiB"],
     "wide": ["CPU / one partition's", "idle CPU %"],
     "spread": ["CPU / one partition's"],
 }
+ALONE = ("cold", "imports")  # their rate and CPU mean nothing
 QUEUE_MIB = 64  # the default of queued.max.messages.kbytes
 
 GOALS = (
@@ -92,7 +94,15 @@ def figure(name: str, figures: Figures) -> float:
         return figures.percentiles[name]
     if name in figures.more:
         return figures.more[name]
-    return {"rate": figures.rate, "CPU": figures.cpu_us, "ns a call": figures.call_ns}[name]
+    return {
+        "rate": figures.rate,
+        "CPU": figures.cpu_us,
+        "broker CPU": figures.broker_cpu_us,
+        "wire bytes": figures.wire_bytes / figures.count,
+        "peak MiB": figures.peak_mib,
+        "seconds": figures.seconds,
+        "ns a call": figures.call_ns,
+    }[name]
 
 
 def spread(values: list[float], form: str) -> str:
@@ -171,13 +181,14 @@ def table(
     scenario: str, rounds: Rounds, count: int, failed: Mapping[str, str] | None = None
 ) -> Table:
     """Make the table: one row for each adapter, and one for each that failed."""
+    base = base_of(scenario)
     headings = {
         **{name: ["p50 ms", "p99 ms", "p99.9 ms", "CPU us/msg"] for name in LATENCIES},
         "call": ["ns a call", "/ confluent"],
         **{name: ["M msg/s", "CPU us/msg", *figures] for name, figures in MORE.items()},
-        "cold": MORE["cold"],
-    }.get(scenario, ["M msg/s", "CPU us/msg", "rate / raw", "rate / confluent", "CPU / confluent"])
-    rows = {adapter: row(scenario, figures, rounds) for adapter, figures in rounds.items()}
+        **{name: MORE[name] for name in ALONE},
+    }.get(base, ["M msg/s", "CPU us/msg", "rate / raw", "rate / confluent", "CPU / confluent"])
+    rows = {adapter: row(base, figures, rounds) for adapter, figures in rounds.items()}
     rows |= {adapter: [f"failed: {reason}"] for adapter, reason in (failed or {}).items()}
     return table_of(f"{scenario}: {count:,} messages", "client", headings, rows)
 
@@ -205,7 +216,7 @@ def row(scenario: str, figures: list[Figures], rounds: Rounds) -> list[str]:
         more = [spread([each.more[name] for each in figures], ".2f") for name in MORE[scenario]]
         return (
             more
-            if scenario == "cold"
+            if scenario in ALONE
             else [spread([rate / 1e6 for rate in rates], ".2f"), cpu, *more]
         )
     return [

@@ -27,24 +27,33 @@ ADAPTERS = (
     "rdkafka",
     "raw",
 )
+PYTHON = ("kafka_native", "confluent_kafka", "aiokafka", "kafka_python", "kafkarrow")
+PROGRAMS = ("librdkafka", "java", "franz_go", "krafka", "rdkafka")
+"""Adapters of programs in other languages."""
+PLAINTEXT = "plaintext"  # the name of kafka_native without TLS, next to the TLS measurements
 QUEUE_MESSAGES = 2_000_000
+LARGE_BYTES = 900_000
+# A value of 1 MB needs more than the clients' default limit. It fits into the broker's.
+LARGE_LIMIT = 1_040_000
 VALUES = 10_000
 PRODUCING = ("produce", "many", "produce_arrow", "callback", "spread", "aio_produce")
 # Scenarios that read the result of one produce run.
 READING = ("consume", "group", "poll", "iterate", "memory", "arrow", "aio_poll", "copy")
-TLS = {"tls_produce": "produce", "tls_consume": "consume"}  # the same over TLS
 SCENARIOS = (
     *PRODUCING,
     *READING,
-    *TLS,
     "latency",
+    "round_trip",
     "call",
     "end_to_end",
     "cold",
     "wide",
     "transaction",
+    "imports",
 )
-RATE = 1000  # messages per second of end_to_end
+LATENCIES = ("latency", "round_trip", "end_to_end", "transaction")
+RATE = 1000  # messages per second of end_to_end and round_trip
+BURST_S = 1e-3
 COLD_STARTS = 5
 IDLE_S = 5.0
 
@@ -55,7 +64,10 @@ class Task:
 
     ``protocol`` is the group's. ``second_topic`` is the target of copy, and for wide a topic with
     one partition for the comparison. ``tls`` is a listener with TLS, and ``ca`` the file of its
-    authority. ``pids`` are the processes of a broker that the benchmark has started.
+    authority. ``pids`` are the processes of a broker that the benchmark has started. ``batch`` is
+    the largest number of messages in a batch, 0 for the client's default. ``member``: consumers
+    join a group. ``rate``: messages per second of a steady producer. ``whole``: the figures are
+    those of the whole process, from its start, and nothing runs before the clock.
     """
 
     bootstrap: str
@@ -74,6 +86,10 @@ class Task:
     tls: str = ""
     ca: str = ""
     pids: tuple[int, ...] = ()
+    batch: int = 0
+    member: bool = False
+    rate: int = RATE
+    whole: bool = False
 
     @property
     def servers(self) -> dict[str, str]:
@@ -103,8 +119,16 @@ class Task:
             "compression.type": self.codec,
             "queue.buffering.max.messages": QUEUE_MESSAGES,
         }
+        if self.size > LARGE_BYTES:
+            conf["message.max.bytes"] = LARGE_LIMIT
+        if self.batch:
+            conf["batch.num.messages"] = self.batch
         acks = "all" if self.idempotent else self.acks
         return conf | {"acks": acks, "enable.idempotence": self.idempotent}
+
+    def warm_up(self, messages: int) -> int:
+        """How many messages a steady producer sends first: up to two seconds of them."""
+        return min(messages, 2 * self.rate)
 
     def names(self) -> list[str]:
         """The topics of spread, which exist before it starts."""
@@ -123,7 +147,9 @@ class Figures:
     """The result of a measurement.
 
     ``percentiles`` are in milliseconds. ``call_ns`` is the result of the scenario call. ``more``
-    has figures with the unit in their names.
+    has figures with the unit in their names. The runner adds the last three: the CPU time of the
+    broker while the client's process ran, the bytes that both sent over the loopback interface, and
+    the peak of the client's resident memory. They are 0 if they were not measured.
     """
 
     count: int
@@ -132,6 +158,9 @@ class Figures:
     percentiles: dict[str, float] = field(default_factory=dict)
     call_ns: float = 0.0
     more: dict[str, float] = field(default_factory=dict)
+    broker_cpu_seconds: float = 0.0
+    wire_bytes: int = 0
+    peak_mib: float = 0.0
 
     @property
     def rate(self) -> float:
@@ -142,6 +171,11 @@ class Figures:
     def cpu_us(self) -> float:
         """CPU microseconds per message."""
         return self.cpu_seconds / self.count * 1e6
+
+    @property
+    def broker_cpu_us(self) -> float:
+        """CPU microseconds of the broker per message."""
+        return self.broker_cpu_seconds / self.count * 1e6
 
 
 class Stopwatch:
@@ -186,3 +220,12 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
         name: ordered[min(len(ordered) - 1, int(len(ordered) * share))]
         for name, share in shares.items()
     }
+
+
+def paced(rate: int, due: float, now: float) -> float:
+    """Return when the next message is due after one that was due at a time and is sent now.
+
+    A delay isn't followed by a burst. At high rates up to a millisecond's messages follow at once:
+    a loop in Python is late for each of them.
+    """
+    return max(due + 1 / rate, now - (BURST_S if rate > RATE else 0))

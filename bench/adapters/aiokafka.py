@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
-from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task
+from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, import_time
 from bench.adapters.asyncio_api import produce_all
 from bench.adapters.consumer_api import WAIT_S
+
+imports = partial(import_time.imports, "aiokafka")
 
 
 def aio_produce(task: Task) -> Figures:

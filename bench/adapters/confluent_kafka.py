@@ -7,7 +7,15 @@ from typing import Any
 
 import confluent_kafka
 
-from bench.adapters import Figures, Task, asyncio_api, consumer_api, producer_api, transactions
+from bench.adapters import (
+    Figures,
+    Task,
+    asyncio_api,
+    consumer_api,
+    import_time,
+    producer_api,
+    transactions,
+)
 
 # With its defaults the client pauses for a second when 100,000 messages of a partition are queued.
 TUNING: dict[str, Any] = {"queued.min.messages": 1_000_000, "fetch.queue.backoff.ms": 1}
@@ -23,10 +31,12 @@ poll = partial(consumer_api.poll, confluent_kafka, **TUNING)
 iterate = poll
 memory = partial(consumer_api.memory, confluent_kafka, **TUNING)
 latency = partial(producer_api.latency, confluent_kafka)
+round_trip = partial(producer_api.round_trip, confluent_kafka)
 call = partial(producer_api.call, confluent_kafka)
 end_to_end = partial(consumer_api.end_to_end, confluent_kafka)
 cold = partial(consumer_api.cold, confluent_kafka)
 wide = partial(consumer_api.wide, confluent_kafka, **TUNING)
+imports = partial(import_time.imports, "confluent_kafka")
 transaction = partial(transactions.transaction, confluent_kafka)
 
 
@@ -52,7 +62,7 @@ def arrow(task: Task) -> Figures:
                 raise RuntimeError(f"only {taken} of {wanted} messages came")
         return taken
 
-    return consumer_api.timed(consumer_api.by_hand(confluent_kafka, task, **TUNING), task, take)
+    return consumer_api.timed(consumer_api.reader(confluent_kafka, task, **TUNING), task, take)
 
 
 def aio_produce(task: Task) -> Figures:

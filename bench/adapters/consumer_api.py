@@ -11,7 +11,15 @@ from statistics import median
 from types import ModuleType
 from typing import Any
 
-from bench.adapters import COLD_STARTS, IDLE_S, RATE, Figures, Stopwatch, Task, percentiles
+from bench.adapters import (
+    COLD_STARTS,
+    IDLE_S,
+    Figures,
+    Stopwatch,
+    Task,
+    paced,
+    percentiles,
+)
 
 STEP = 10_000
 ROWS = 100_000  # the rows of a batch of columns
@@ -24,8 +32,13 @@ MIB = 2**20
 Take = Callable[[Any, Task, int], int]
 
 
-def by_hand(client: ModuleType, task: Task, **tuning: Any) -> Any:
-    """Make a consumer and assign all partitions of the topic, from their beginnings."""
+def reader(client: ModuleType, task: Task, **tuning: Any) -> Any:
+    """Make a consumer of the topic, from its beginning.
+
+    It assigns all partitions by hand, or joins a group if the task says so.
+    """
+    if task.member:
+        return in_group(client, task, **tuning)
     consumer = client.Consumer({**task.group(), "enable.auto.commit": False, **tuning})
     assign(client, consumer, task.topic, task.partitions)
     return consumer
@@ -97,7 +110,7 @@ def by_iteration(consumer: Iterable[Any], task: Task, wanted: int) -> int:
 
 def consume(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     """Read all messages of assigned partitions, 10,000 at a time."""
-    return timed(by_hand(client, task, **tuning), task, in_steps)
+    return timed(reader(client, task, **tuning), task, in_steps)
 
 
 def group(client: ModuleType, task: Task, **tuning: Any) -> Figures:
@@ -107,12 +120,12 @@ def group(client: ModuleType, task: Task, **tuning: Any) -> Figures:
 
 def poll(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     """Read all messages of assigned partitions, one at a time."""
-    return timed(by_hand(client, task, **tuning), task, one_by_one)
+    return timed(reader(client, task, **tuning), task, one_by_one)
 
 
 def iterate(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     """Read all messages by iterating over the consumer."""
-    return timed(by_hand(client, task, **tuning), task, by_iteration)
+    return timed(reader(client, task, **tuning), task, by_iteration)
 
 
 def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
@@ -133,7 +146,7 @@ def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
                 raise RuntimeError(f"only {taken} of {wanted} messages came")
         return taken
 
-    figures = timed(by_hand(client, task, **tuning), task, watched)
+    figures = timed(reader(client, task, **tuning), task, watched)
     figures.more["grown MiB"] = highest - before
     return figures
 
@@ -144,7 +157,7 @@ def resident_mib() -> float:
 
 
 def end_to_end(client: ModuleType, task: Task) -> Figures:
-    """Measure from produce() to poll(). One thread sends a message each millisecond and polls."""
+    """Measure from produce() to poll(). One thread sends messages at a steady rate and polls."""
     producer = client.Producer(
         {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
     )
@@ -156,7 +169,8 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
     if not consumer.consume(1, WAIT_S):
         raise RuntimeError("no message came")
     taken: list[float] = []
-    sent, wanted = 0, task.count + WARM_UP
+    warm_up = task.warm_up(WARM_UP)
+    sent, wanted = 0, task.count + warm_up
     watch = Stopwatch()
     next_at = time.perf_counter()
     while len(taken) < wanted:
@@ -165,7 +179,7 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
             producer.produce(task.topic, STAMP.pack(now) + filler, partition=0)
             producer.poll(0)
             sent += 1
-            next_at = max(next_at + 1 / RATE, now)  # a delay isn't followed by a burst
+            next_at = paced(task.rate, next_at, now)
         left = next_at - time.perf_counter() if sent < wanted else WAIT_S
         message = consumer.poll(max(left, 0.0))
         if message is None and sent == wanted:
@@ -174,7 +188,7 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
             taken.append((time.perf_counter() - STAMP.unpack_from(message.value())[0]) * 1e3)
             message = consumer.poll(0)
     figures = watch.figures(wanted)
-    figures.percentiles = percentiles(taken[WARM_UP:])
+    figures.percentiles = percentiles(taken[warm_up:])
     consumer.close()
     return figures
 
@@ -207,7 +221,7 @@ def wide(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     narrow = client.Consumer({**task.group(1), "enable.auto.commit": False, **tuning})
     assign(client, narrow, task.second_topic, 1)
     one = timed(narrow, task, in_steps)
-    consumer = by_hand(client, task, **tuning)
+    consumer = reader(client, task, **tuning)
     first = len(consumer.consume(1, WAIT_S))
     watch = Stopwatch()
     taken = in_steps(consumer, task, task.count - first)

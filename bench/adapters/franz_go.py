@@ -59,3 +59,4 @@ poll = partial(_run, "poll")  # Client.PollRecords(), one at a time
 group = partial(_run, "group")  # Client.PollRecords() in a group with the classic protocol
 cold = partial(_run, "cold")  # from kgo.NewClient() to the first record in a group
 end_to_end = partial(_run, "end_to_end")  # one goroutine produces at a steady rate, one polls
+round_trip = partial(_run, "round_trip")  # Client.Produce() at a steady rate, to each promise

@@ -43,6 +43,7 @@ def _run(scenario: str, task: Task) -> Figures:
 produce = partial(_run, "produce")  # KafkaProducer.send() in a loop
 callback = partial(_run, "callback")  # the same, with a counting Callback for each record
 latency = partial(_run, "latency")  # send().get(), one record at a time
+round_trip = partial(_run, "round_trip")  # send() at a steady rate, to each Callback
 consume = partial(_run, "consume")  # KafkaConsumer.poll(), max.poll.records=10000
 poll = partial(_run, "poll")  # KafkaConsumer.poll(), max.poll.records=1
 group = partial(_run, "group")  # KafkaConsumer.poll() in a group

@@ -12,6 +12,7 @@ from bench.adapters import (
     Task,
     asyncio_api,
     consumer_api,
+    import_time,
     producer_api,
     transactions,
 )
@@ -28,12 +29,14 @@ poll = partial(consumer_api.poll, kafka_native)
 iterate = partial(consumer_api.iterate, kafka_native)
 memory = partial(consumer_api.memory, kafka_native)
 latency = partial(producer_api.latency, kafka_native)
+round_trip = partial(producer_api.round_trip, kafka_native)
 call = partial(producer_api.call, kafka_native)
 end_to_end = partial(consumer_api.end_to_end, kafka_native)
 cold = partial(consumer_api.cold, kafka_native)
 wide = partial(consumer_api.wide, kafka_native)
 aio_produce = partial(asyncio_api.aio_produce, aio)
 aio_poll = partial(asyncio_api.aio_poll, kafka_native, aio)
+imports = partial(import_time.imports, "kafka_native")
 transaction = partial(transactions.transaction, kafka_native)
 
 
@@ -102,7 +105,7 @@ def arrow(task: Task) -> Figures:
                 raise RuntimeError(f"only {taken} of {wanted} messages came")
         return taken
 
-    return consumer_api.timed(consumer_api.by_hand(kafka_native, task), task, take)
+    return consumer_api.timed(consumer_api.reader(kafka_native, task), task, take)
 
 
 def copy(task: Task) -> Figures:

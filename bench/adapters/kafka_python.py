@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from statistics import median
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from bench.adapters import COLD_STARTS, Figures, Stopwatch, Task, percentiles
+from bench.adapters import COLD_STARTS, Figures, Stopwatch, Task, import_time, percentiles
 from bench.adapters.consumer_api import STEP, WAIT_S
 from bench.adapters.producer_api import FLUSH_TIMEOUT_S, WARM_UP
 
 MESSAGES = 300_000
 PRODUCER = {"linger_ms": 5, "batch_size": 262_144}
+imports = partial(import_time.imports, "kafka")
 CONSUMER = {"max_partition_fetch_bytes": 8 * 2**20, "max_poll_records": STEP}
+
+
+def _servers(task: Task) -> dict[str, Any]:
+    if not task.tls:
+        return {"bootstrap_servers": task.bootstrap}
+    return {
+        "bootstrap_servers": task.tls,
+        "security_protocol": "SSL",
+        "ssl_cafile": task.ca,
+    }
 
 
 def _producer(task: Task, **more: Any) -> KafkaProducer:
     acks: Any = "all" if task.acks == "all" or task.idempotent else int(task.acks)
     return KafkaProducer(
-        bootstrap_servers=task.bootstrap,
+        **_servers(task),
         acks=acks,
         enable_idempotence=task.idempotent,
         compression_type=None if task.codec == "none" else task.codec,
@@ -80,9 +92,7 @@ def latency(task: Task) -> Figures:
 
 
 def _consumer(task: Task, **more: Any) -> KafkaConsumer:
-    return KafkaConsumer(
-        bootstrap_servers=task.bootstrap, auto_offset_reset="earliest", **CONSUMER, **more
-    )
+    return KafkaConsumer(**_servers(task), auto_offset_reset="earliest", **CONSUMER, **more)
 
 
 def _by_hand(task: Task) -> KafkaConsumer:

@@ -5,10 +5,13 @@ It orders the messages of all partitions by time.
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
 
-from bench.adapters import Figures, Stopwatch, Task
+from bench.adapters import Figures, Stopwatch, Task, import_time
 from bench.adapters.consumer_api import ROWS, WAIT_S
+
+imports = partial(import_time.imports, "kafkarrow")
 
 
 def missing() -> str | None:

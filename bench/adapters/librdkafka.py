@@ -36,7 +36,12 @@ def build() -> Path:
         not program.exists() or program.stat().st_mtime < SOURCE.stat().st_mtime
     ):
         BUILT.mkdir(parents=True, exist_ok=True)
-        linked = [str(found), f"-Wl,-rpath,{found.parent}", "-Wl,--allow-shlib-undefined"]
+        linked = [
+            str(found),
+            f"-Wl,-rpath,{found.parent}",
+            "-Wl,--allow-shlib-undefined",
+            "-pthread",
+        ]
         subprocess.run(["cc", "-O2", "-Wall", "-o", str(program), str(SOURCE), *linked], check=True)
     return program
 
@@ -47,7 +52,8 @@ def _run(scenario: str, task: Task, settings: dict[str, object]) -> Figures:
         for name, value in settings.items()
     ]
     values = b"".join(value + b"\n" for value in task.values())
-    return figures_of([build(), scenario, task.topic, task.count, task.partitions, *conf], values)
+    command = [build(), scenario, task.topic, task.count, task.partitions, task.threads, *conf]
+    return figures_of(command, values, whole=task.whole)
 
 
 def produce(task: Task) -> Figures:
@@ -63,7 +69,7 @@ def callback(task: Task) -> Figures:
 def consume(task: Task) -> Figures:
     """Uses rd_kafka_consume_batch_queue(), 10,000 at a time."""
     settings: dict[str, object] = {
-        "bootstrap.servers": task.bootstrap,
+        **task.servers,
         "group.id": "bench",
         "enable.auto.commit": "false",
         "queued.min.messages": 1_000_000,

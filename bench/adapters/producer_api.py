@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from types import ModuleType
 from typing import Any
 
-from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, percentiles
+from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, paced, percentiles
 
 STEP = 10_000
 FLUSH_TIMEOUT_S = 120.0
@@ -147,6 +147,42 @@ def latency(client: ModuleType, task: Task) -> Figures:
     if any(error is not None for error in served):
         raise RuntimeError("a message was not delivered")
     figures.percentiles = percentiles(taken[WARM_UP:])
+    return figures
+
+
+def round_trip(client: ModuleType, task: Task) -> Figures:
+    """Produce at a steady rate with linger.ms=0, from produce() to each message's report."""
+    producer = client.Producer(
+        {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
+    )
+    value = b"x" * task.size
+    warm_up = task.warm_up(WARM_UP)
+    wanted, taken, failed = task.count + warm_up, [], 0
+
+    def report(error: Any, started: float) -> None:
+        nonlocal failed
+        failed += error is not None
+        taken.append((time.perf_counter() - started) * 1e3)
+
+    producer.produce(task.topic, value, partition=0)  # connects before the clock starts
+    producer.flush(FLUSH_TIMEOUT_S)
+    sent = 0
+    watch = Stopwatch()
+    due = time.perf_counter()
+    while len(taken) < wanted:
+        now = time.perf_counter()
+        if now >= due and sent < wanted:
+            on_delivery = lambda error, _, started=now: report(error, started)  # noqa: E731
+            producer.produce(task.topic, value, partition=0, on_delivery=on_delivery)
+            sent += 1
+            due = paced(task.rate, due, now)
+        left = due - time.perf_counter() if sent < wanted else FLUSH_TIMEOUT_S
+        if not producer.poll(max(left, 0.0)) and sent == wanted and len(taken) < wanted:
+            raise RuntimeError(f"only {len(taken)} of {wanted} messages were reported")
+    figures = watch.figures(wanted)
+    if failed:
+        raise RuntimeError(f"{failed} messages were not delivered")
+    figures.percentiles = percentiles(taken[warm_up:])
     return figures
 
 

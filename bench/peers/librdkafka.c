@@ -1,11 +1,12 @@
 /* A program that runs scenarios of bench/ with librdkafka, without Python.
  *
- * librdkafka PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS name=value...
+ * librdkafka PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS THREADS name=value...
  *
  * It reads values from stdin, one on each line, and prints the figures as JSON. The library is in the
  * confluent_kafka wheel, which has no headers. So the functions are declared here.
  */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,7 @@ int rd_kafka_consumer_close(rd_kafka_t *);
 
 enum { PRODUCER = 0, CONSUMER = 1, COPY = 2, UNASSIGNED = -1, QUEUE_FULL = -184, OFFSET_BEGINNING = -2 };
 #define STEP 10000
+#define THREADS_MAX 64
 #define VALUES_MAX 20000
 #define POLL_EVERY 1000
 #define TIMEOUT_MS 120000
@@ -138,7 +140,37 @@ static void produce_one(rd_kafka_t *client, rd_kafka_topic_t *topic, long number
     }
 }
 
-static void produce(const char *name, long count, char **settings, int with_reports)
+struct part {
+    rd_kafka_t *client;
+    rd_kafka_topic_t *topic;
+    long first, end;
+    int polls;
+};
+
+static void *produce_part(void *argument)
+{
+    struct part *part = argument;
+    for (long number = part->first; number < part->end; number++) {
+        produce_one(part->client, part->topic, number);
+        if (part->polls && number % POLL_EVERY == 0) rd_kafka_poll(part->client, 0);
+    }
+    return NULL;
+}
+
+/* Only this thread polls, because the counter of the reports is not atomic. */
+static void produce_all(rd_kafka_t *client, rd_kafka_topic_t *topic, long count, int threads)
+{
+    pthread_t others[THREADS_MAX];
+    struct part parts[THREADS_MAX];
+    for (int i = 0; i < threads; i++) {
+        parts[i] = (struct part){client, topic, count * i / threads, count * (i + 1) / threads, i == 0};
+        if (i && pthread_create(&others[i], NULL, produce_part, &parts[i])) die("pthread_create", "failed");
+    }
+    produce_part(&parts[0]);
+    for (int i = 1; i < threads; i++) pthread_join(others[i], NULL);
+}
+
+static void produce(const char *name, long count, int threads, char **settings, int with_reports)
 {
     rd_kafka_t *client = new_client(PRODUCER, settings, with_reports);
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, name, NULL);
@@ -148,10 +180,7 @@ static void produce(const char *name, long count, char **settings, int with_repo
     count--;
     delivered = 0;
     double cpu = cpu_s(), started = now_s();
-    for (long number = 0; number < count; number++) {
-        produce_one(client, topic, number);
-        if (number % POLL_EVERY == 0) rd_kafka_poll(client, 0);
-    }
+    produce_all(client, topic, count, threads);
     int left = rd_kafka_flush(client, TIMEOUT_MS);
     print_figures(count, started, cpu);
     if (left || (with_reports && delivered != count)) die("rd_kafka_flush", "messages were not delivered");
@@ -193,13 +222,15 @@ static void consume(const char *name, long count, int partitions, char **setting
 
 int main(int argc, char **argv)
 {
-    if (argc < 6) die(argv[0], "PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS name=value...");
+    if (argc < 7) die(argv[0], "PRODUCE|CALLBACK|CONSUME TOPIC COUNT PARTITIONS THREADS name=value...");
     long count = strtol(argv[3], NULL, 10);
+    int threads = atoi(argv[5]);
+    if (threads < 1 || threads > THREADS_MAX) die(argv[5], "not a number of threads");
     if (strcmp(argv[1], "CONSUME") == 0) {
-        consume(argv[2], count, atoi(argv[4]), argv + 5);
+        consume(argv[2], count, atoi(argv[4]), argv + 6);
     } else {
         read_values();
-        produce(argv[2], count, argv + 5, strcmp(argv[1], "CALLBACK") == 0);
+        produce(argv[2], count, threads, argv + 6, strcmp(argv[1], "CALLBACK") == 0);
     }
     return 0;
 }

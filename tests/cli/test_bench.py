@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from bench.__main__ import LATENCY_MESSAGES, main
-from bench.adapters import COLD_STARTS, SCENARIOS, Figures, percentiles, rust
-from bench.report import LATENCIES, MORE, ratio
+from bench.__main__ import main
+from bench.adapters import (
+    COLD_STARTS,
+    LATENCIES,
+    SCENARIOS,
+    Figures,
+    import_time,
+    percentiles,
+    rust,
+)
+from bench.report import MORE, ratio
+from bench.variants import LATENCY_MESSAGES, VARIANTS
 from kafka_native.cli.mock import mock_cluster
 
 
@@ -50,8 +59,8 @@ def test_every_scenario_with_every_adapter(tmp_path: Path) -> None:
         "wide": ["confluent_kafka", "kafka_native"],
         "transaction": ["confluent_kafka", "kafka_native"],
         "copy": ["confluent_kafka", "kafka_native"],
-        "tls_produce": [],  # no adapter is measured on a cluster without TLS
-        "tls_consume": [],
+        "round_trip": ["confluent_kafka", "kafka_native"],
+        "imports": ["aiokafka", "confluent_kafka", "kafka_native"],
     }
     for found in results.values():
         for rounds in found.values():
@@ -93,6 +102,34 @@ def test_options(tmp_path: Path, options: list[str], measured: list[str]) -> Non
     assert sorted(found) == measured
 
 
+# A mock cluster with 10,000 partitions takes minutes, and the others are fast on it.
+SLOW_VARIANTS = ("produce_p1000", "produce_p10000", "consume_p1000")
+
+
+@pytest.mark.slow
+def test_every_variant(tmp_path: Path) -> None:
+    variants = [name for name in VARIANTS if name not in SLOW_VARIANTS]
+    with mock_cluster() as bootstrap:
+        arguments = bench_options(bootstrap, 2000, tmp_path)
+        arguments += ["--adapters", "kafka_native,confluent_kafka,librdkafka,raw"]
+        result = CliRunner().invoke(main, [*variants, *arguments], catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    found = json.loads((tmp_path / "results.json").read_text())
+    assert found["failed"] == {}
+    for name in variants:
+        rounds = found["scenarios"][name]
+        if VARIANTS[name].tls:  # no adapter is measured on a cluster without TLS
+            assert rounds == {}
+            assert found["without"][name]["kafka_native"] == "the cluster has no TLS"
+            continue
+        assert {"kafka_native", "confluent_kafka"} <= set(rounds), name
+        count = VARIANTS[name].count or 2000
+        if VARIANTS[name].base in ("produce", "consume"):
+            counts = [each[0]["count"] for peer, each in rounds.items() if peer != "raw"]
+            assert all(0 < each <= count for each in counts), name
+        assert all(each[0]["peak_mib"] > 0 for each in rounds.values()), name
+
+
 PEERS = ("kafka_python", "kafkarrow", "librdkafka", "java", "franz_go", "krafka", "rdkafka")
 
 
@@ -112,7 +149,9 @@ def test_peers(tmp_path: Path, peer: str) -> None:
         result = CliRunner().invoke(main, [*scenarios, *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     results = json.loads((tmp_path / "results.json").read_text())["scenarios"]
-    least = {"cold": COLD_STARTS} | dict.fromkeys(LATENCIES, LATENCY_MESSAGES)
+    least = {"cold": COLD_STARTS, "imports": import_time.TIMES} | dict.fromkeys(
+        LATENCIES, LATENCY_MESSAGES
+    )
     for scenario in scenarios:
         assert results[scenario][peer][0]["count"] >= least.get(scenario, 10_000), scenario
 

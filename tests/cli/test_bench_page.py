@@ -14,10 +14,13 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import bench.__main__ as program
-from bench.adapters import SCENARIOS, Figures, Task
-from bench.page import MEASURED, PAGE, Results, main, page_of
+from bench.adapters import Figures, Task
+from bench.page import PAGE, main, page_of, points_of
 from bench.report import table
+from bench.saved import MEASURED, Results
 from bench.scenarios import GROUPS, HEADLINE
+from bench.spark.report import TRIGGER
+from bench.variants import ALL
 
 
 def figures(seconds: float, cpu: float) -> dict[str, Any]:
@@ -28,7 +31,7 @@ SMALL = {
     "environment": {
         "machine": {"processor": "A processor", "cores": "2"},
         "versions": {"confluent_kafka": "2.16.1"},
-        "settings": {"size": "100"},
+        "settings": {"size": "100", "partitions": "2"},
         "run": {"date": "2026-11-28", "command": "python -m bench produce"},
     },
     "scenarios": {
@@ -52,8 +55,10 @@ def small(tmp_path: Path) -> Path:
 
 def test_the_page_has_the_figures_of_a_run(small: Path) -> None:
     page = page_of(Results.read(small))
-    rows = [line for line in page.splitlines() if line.startswith("| ")]
-    assert rows == [
+    glance = page.partition("## At a glance")[2].partition("\n## ")[0]
+    assert "| Produce: produce | CPU us/message | 0.200 | 0.400 (new_peer) |" in glance
+    section = page.partition("\n## Produce\n")[2]
+    assert [line for line in section.splitlines() if line.startswith("| ")] == [
         "| client | CPU us/message | M messages/s |",
         "| kafka_native | 0.200 (0.100-0.300) | 1.00 (0.50-4.00) |",
         "| confluent_kafka | 0.800 (0.700-0.900) | 2.00 (1.25-2.50) |",
@@ -63,8 +68,8 @@ def test_the_page_has_the_figures_of_a_run(small: Path) -> None:
     ]
     better = page.partition("## Where another client is better")[2].partition("\n## ")[0]
     assert "".join(better.split()) == (
-        "-`produce()`inaloopuntilallmessagesareacknowledged:"
-        "confluent_kafkahas2.00Mmessages/s,kafka_native1.00."
+        "-`produce()`inaloopuntilallmessagesareacknowledged,Mmessages/s:"
+        "confluent_kafka2.00;kafka_native1.00."
     )
     for fact in ("A processor", "2.16.1", "size 100", "2026-11-28", "python -m bench produce"):
         assert fact in page
@@ -85,6 +90,62 @@ def test_the_command_draws_the_charts(small: Path, tmp_path: Path) -> None:
     assert "2.00" in texts
 
 
+def test_the_page_has_sizes_as_lines_and_the_published_tests(tmp_path: Path) -> None:
+    run = json.loads(json.dumps(SMALL))
+    for number, name in enumerate(("produce_10", "produce_1000", "intro_1", "short_produce_100k")):
+        run["scenarios"][name] = {
+            "kafka_native": [figures(0.5 + number, 0.2) | {"broker_cpu_seconds": 0.3}],
+            "librdkafka": [figures(1.0, 0.5) | {"broker_cpu_seconds": 0.4}],
+        }
+    run["without"] = {"intro_1": {"raw": "one connection"}, "produce_10": {"raw": "one connection"}}
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(run))
+    page = tmp_path / "page.md"
+    done = CliRunner().invoke(main, [str(results), "--page", str(page)], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    text = page.read_text()
+    assert "| Test 1: 2 brokers, 2 partitions, acks=all | 850,000 | 400,000 | 1,000,000 |" in text
+    assert "- raw socket (limit): one connection: `produce_10`, `intro_1`.\n" in text
+    assert "| librdkafka (C) | 0.500 (0.500-0.500) | 0.400 (0.400-0.400) | 1,000,000 " in text
+    assert "| kafka_native | 3.500 (3.500-3.500) | 0.200 (0.200-0.200) |\n" in text
+    assert "![Message sizes: a line for each client](benchmarks/sizes-lines.svg)" in text
+    charts = sorted(path.name for path in (tmp_path / "benchmarks").iterdir())
+    assert charts == ["produce.svg", "short.svg", "sizes-lines.svg"]
+    chart = ElementTree.parse(tmp_path / "benchmarks" / "sizes-lines.svg")
+    texts = {element.text for element in chart.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"produce(): MB/s (higher is better)", "kafka_native", "bytes of a message"} <= texts
+    points = points_of(GROUPS[2].curves[0], "kafka_native", Results.read(results))
+    assert [number for number, _ in points] == [10.0, 100.0, 1000.0]
+    assert [rate for _, rate in points] == pytest.approx([20.0, 100.0, 1000 / 1.5])
+
+
+def test_figures_on_spark_are_put_into_the_results(small: Path, tmp_path: Path) -> None:
+    spark = tmp_path / "spark.json"
+    trigger = {"count": 1, "seconds": 1.0, "cpu_seconds": 1.0, "more": {TRIGGER: 1234.0}}
+    runs = {
+        "read": {"jvm": [figures(2.0, 4.0)], "frames": [figures(0.5, 1.0), figures(0.25, 1.0)]},
+        "trigger": {"jvm": [trigger]},
+    }
+    spark.write_text(json.dumps(runs))
+    page = tmp_path / "page.md"
+    arguments = [str(small), "--page", str(page), "--spark", str(spark)]
+    done = CliRunner().invoke(main, arguments, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    section = page.read_text().partition("## On Spark")[2]
+    read = "| `read` | 0.50 (0.50-0.50), 4.00 us | 3.00 (2.00-4.00), 1.00 us | - |"
+    assert read in section
+    assert "| `trigger` | 1,234 (1,234-1,234) ms | - | - |" in section
+    assert "## Produce" in page.read_text()
+    assert page_of(Results.read(small)) == page.read_text()
+
+
+def test_the_reason_of_a_failure_is_not_a_line_of_the_stack() -> None:
+    assert program.last_line("Traceback:\n  File x\nValueError: no\n\tat Bench.java") == (
+        "ValueError: no"
+    )
+    assert program.last_line("  only indented") == "  only indented"
+
+
 def test_the_page_of_the_docs_is_that_of_the_measured_run() -> None:
     assert PAGE.read_text(encoding="utf-8") == page_of(Results.read(MEASURED))
     for chart in re.findall(r"\]\((benchmarks/.*svg)\)", PAGE.read_text(encoding="utf-8")):
@@ -93,7 +154,7 @@ def test_the_page_of_the_docs_is_that_of_the_measured_run() -> None:
 
 def test_every_scenario_has_a_place_on_the_page() -> None:
     placed = [scenario.name for group in GROUPS for scenario in group.scenarios]
-    assert sorted(placed) == sorted(SCENARIOS)
+    assert sorted(placed) == sorted(ALL)
     for group in GROUPS:
         assert set(group.charted) <= {scenario.name for scenario in group.scenarios}
     assert set(HEADLINE) <= set(placed)
@@ -105,7 +166,7 @@ def test_a_peer_that_fails_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatc
     def once(adapter: str, scenario: str, task: Task) -> Figures:
         calls.append(adapter)
         if adapter == "aiokafka" and len(calls) > 2:
-            raise program.MeasurementError("Traceback ...\nKafkaError: broken")
+            raise program.MeasurementError("Traceback ...\nKafkaError: broken\n\tat Bench.java")
         return Figures(1000, 1.0, 1.0)
 
     monkeypatch.setattr(program, "once", once)

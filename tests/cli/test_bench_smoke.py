@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import click
-import pytest
+from typing import Any
 
+import click
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError
+
+import bench.broker
 from bench.__main__ import check_landed
 from bench.adapters import Figures
 from bench.adapters.producer_api import net_call_ns
@@ -66,3 +71,25 @@ def test_targets_beside_the_best_peer_and_by_difference() -> None:
         "raw": [Figures(1, 1.0, 1.0, more={"first ms": 25.0})],
     }
     assert verdicts("cold", rounds) == ["first ms - raw: 45.00, target at most 50: reached"]
+
+
+def test_a_new_partition_without_a_leader_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    replies: list[int | tuple[int, int]] = [KafkaError.NOT_LEADER_FOR_PARTITION, (2, 7)]
+
+    class Witness:
+        def get_watermark_offsets(self, *_: object, timeout: float) -> tuple[int, int]:
+            reply = replies.pop(0)
+            if isinstance(reply, int):
+                raise confluent_kafka.KafkaException(KafkaError(reply))
+            return reply
+
+    partition = confluent_kafka.TopicPartition("topic", 0)
+    witness: Any = Witness()
+    assert bench.broker._messages(witness, partition) == 5
+    replies[:] = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    with pytest.raises(confluent_kafka.KafkaException):
+        bench.broker._messages(witness, partition)
+    monkeypatch.setattr(bench.broker, "LEADER_S", -1.0)
+    replies[:] = [KafkaError.NOT_LEADER_FOR_PARTITION]
+    with pytest.raises(confluent_kafka.KafkaException):
+        bench.broker._messages(witness, partition)

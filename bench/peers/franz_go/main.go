@@ -4,12 +4,15 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"os"
 	"sort"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,6 +33,9 @@ type task struct {
 	Size       int      `json:"size"`
 	Starts     int      `json:"starts"`
 	Rate       int      `json:"rate"`
+	Threads    int      `json:"threads"`
+	TLS        string   `json:"tls"`
+	CA         string   `json:"ca"`
 }
 
 type figures struct {
@@ -43,6 +49,8 @@ type figures struct {
 
 const step = 10_000
 const warmUp = 200
+const largeBytes = 900_000
+const largeLimit = 1_040_000 // for values of 1 MB
 const queueMessages = 2_000_000
 const timeout = 120 * time.Second
 
@@ -63,10 +71,21 @@ func options(t task) []kgo.Opt {
 	codecs := map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
 		"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
 	found := []kgo.Opt{
-		kgo.SeedBrokers(strings.Split(t.Bootstrap, ",")...),
 		kgo.ProducerBatchCompression(codecs[t.Codec]),
 		kgo.ProducerLinger(5 * time.Millisecond),
 		kgo.MaxBufferedRecords(queueMessages),
+	}
+	if t.TLS != "" {
+		authority, err := os.ReadFile(t.CA)
+		check(err)
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(authority)
+		found = append(found, kgo.SeedBrokers(strings.Split(t.TLS, ",")...), kgo.DialTLSConfig(&tls.Config{RootCAs: roots}))
+	} else {
+		found = append(found, kgo.SeedBrokers(strings.Split(t.Bootstrap, ",")...))
+	}
+	if t.Size > largeBytes {
+		found = append(found, kgo.ProducerBatchMaxBytes(largeLimit))
 	}
 	if t.Idempotent || t.Acks == "all" {
 		found = append(found, kgo.RequiredAcks(kgo.AllISRAcks()))
@@ -109,9 +128,15 @@ func produce(ctx context.Context, t task, report bool) (int, time.Duration, floa
 		}
 	}
 	cpu, started := cpuSeconds(), time.Now()
-	for i := 0; i < count; i++ {
-		client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: values[i%len(values)]}, promise)
+	var loops sync.WaitGroup
+	for part := 0; part < t.Threads; part++ {
+		loops.Go(func() {
+			for i := part; i < count; i += t.Threads {
+				client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: values[i%len(values)]}, promise)
+			}
+		})
 	}
+	loops.Wait()
 	check(client.Flush(ctx))
 	taken, used := time.Since(started), cpuSeconds()-cpu
 	if failed.Load() > 0 || (report && delivered.Load() != int64(count)) {
@@ -194,14 +219,9 @@ func endToEnd(ctx context.Context, t task, warmUp int) (int, time.Duration, floa
 	check(client.PollRecords(ctx, 1).Err())
 	wanted := t.Count + warmUp
 	cpu, started := cpuSeconds(), time.Now()
-	go func() {
-		ticks := time.NewTicker(time.Second / time.Duration(t.Rate))
-		defer ticks.Stop()
-		for sent := 0; sent < wanted; sent++ {
-			<-ticks.C
-			producer.Produce(ctx, stamp(), func(_ *kgo.Record, err error) { check(err) })
-		}
-	}()
+	go steadily(t.Rate, wanted, func(int) {
+		producer.Produce(ctx, stamp(), func(_ *kgo.Record, err error) { check(err) })
+	})
 	times := make([]float64, 0, wanted)
 	for len(times) < wanted {
 		fetches := client.PollRecords(ctx, step)
@@ -212,13 +232,47 @@ func endToEnd(ctx context.Context, t task, warmUp int) (int, time.Duration, floa
 		})
 	}
 	taken, used := time.Since(started), cpuSeconds()-cpu
-	times = times[warmUp:]
+	return wanted, taken, used, percentiles(times[warmUp:])
+}
+
+// Measures from Produce() to the promise of each record, at a steady rate and without lingering.
+func roundTrip(ctx context.Context, t task, warmUp int) (int, time.Duration, float64, map[string]float64) {
+	client, err := kgo.NewClient(append(options(t), kgo.ProducerLinger(0), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	check(err)
+	defer client.Close()
+	value := make([]byte, t.Size)
+	check(client.ProduceSync(ctx, &kgo.Record{Topic: t.Topic, Value: value}).FirstErr())
+	wanted := t.Count + warmUp
+	times := make([]float64, wanted)
+	cpu, started := cpuSeconds(), time.Now()
+	steadily(t.Rate, wanted, func(number int) {
+		began := time.Now()
+		client.Produce(ctx, &kgo.Record{Topic: t.Topic, Value: value}, func(_ *kgo.Record, err error) {
+			check(err)
+			times[number] = float64(time.Since(began).Nanoseconds()) / 1e6
+		})
+	})
+	check(client.Flush(ctx))
+	taken, used := time.Since(started), cpuSeconds()-cpu
+	return wanted, taken, used, percentiles(times[warmUp:])
+}
+
+// Calls `send` at a steady rate. After a delay the calls that are late follow at once.
+func steadily(rate int, wanted int, send func(number int)) {
+	started := time.Now()
+	for number := 0; number < wanted; number++ {
+		time.Sleep(time.Until(started.Add(time.Duration(number) * time.Second / time.Duration(rate))))
+		send(number)
+	}
+}
+
+func percentiles(times []float64) map[string]float64 {
 	sort.Float64s(times)
 	found := map[string]float64{}
 	for name, share := range map[string]float64{"p50": 0.5, "p99": 0.99, "p99.9": 0.999} {
 		found[name] = times[min(len(times)-1, int(float64(len(times))*share))]
 	}
-	return wanted, taken, used, found
+	return found
 }
 
 func main() {
@@ -229,7 +283,7 @@ func main() {
 	var count int
 	var taken time.Duration
 	var used float64
-	var percentiles, more map[string]float64
+	var quantiles, more map[string]float64
 	switch t.Scenario {
 	case "produce", "callback":
 		count, taken, used = produce(ctx, t, t.Scenario == "callback")
@@ -242,9 +296,11 @@ func main() {
 	case "cold":
 		count, taken, used, more = cold(ctx, t)
 	case "end_to_end":
-		count, taken, used, percentiles = endToEnd(ctx, t, warmUp)
+		count, taken, used, quantiles = endToEnd(ctx, t, min(warmUp, 2*t.Rate))
+	case "round_trip":
+		count, taken, used, quantiles = roundTrip(ctx, t, min(warmUp, 2*t.Rate))
 	default:
 		check(fmt.Errorf("no scenario %q", t.Scenario))
 	}
-	check(json.NewEncoder(os.Stdout).Encode(figures{count, taken.Seconds(), used, percentiles, more}))
+	check(json.NewEncoder(os.Stdout).Encode(figures{count, taken.Seconds(), used, quantiles, more}))
 }

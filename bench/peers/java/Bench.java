@@ -66,6 +66,7 @@ public final class Bench {
             case "produce" -> produce(false);
             case "callback" -> produce(true);
             case "latency" -> latency();
+            case "round_trip" -> roundTrip();
             case "consume" -> consume(byHand(STEP));
             case "poll" -> consume(byHand(1));
             case "group" -> consume(inGroup(0));
@@ -103,10 +104,32 @@ public final class Bench {
         return (System.nanoTime() - nanos) / 1e6;
     }
 
-    private Producer<byte[], byte[]> producer(Map<String, Object> changes) {
+    /** The properties of the connection. */
+    private Map<String, Object> servers() {
+        String tls = task.get("tls").asText();
         Map<String, Object> conf = new HashMap<>();
+        conf.put("bootstrap.servers", tls.isEmpty() ? task.get("bootstrap").asText() : tls);
+        if (!tls.isEmpty()) {
+            conf.put("security.protocol", "SSL");
+            conf.put("ssl.truststore.type", "PEM");
+            conf.put("ssl.truststore.location", task.get("ca").asText());
+        }
+        return conf;
+    }
+
+    /** How many messages run before the clock starts: none if the whole process is measured. */
+    private int warmUp() {
+        return task.get("whole").asBoolean() ? 0 : Math.min(WARM_UP, count);
+    }
+
+    /** How many messages a steady sender sends first: up to two seconds of them. */
+    private int steadyWarmUp() {
+        return Math.min(SHORT_WARM_UP, 2 * task.get("rate").asInt());
+    }
+
+    private Producer<byte[], byte[]> producer(Map<String, Object> changes) {
+        Map<String, Object> conf = servers();
         boolean idempotent = task.get("idempotent").asBoolean();
-        conf.put("bootstrap.servers", task.get("bootstrap").asText());
         conf.put("acks", idempotent ? "all" : task.get("acks").asText());
         conf.put("enable.idempotence", idempotent);
         conf.put("compression.type", task.get("codec").asText());
@@ -128,7 +151,7 @@ public final class Bench {
             }
         };
         try (Producer<byte[], byte[]> producer = producer(Map.of())) {
-            sendAll(producer, Math.min(WARM_UP, count), callback);
+            sendAll(producer, warmUp(), callback);
             delivered.set(0);
             start();
             sendAll(producer, count, callback);
@@ -140,12 +163,27 @@ public final class Bench {
         }
     }
 
-    private void sendAll(Producer<byte[], byte[]> producer, int wanted, Callback callback) {
+    private void sendAll(Producer<byte[], byte[]> producer, int wanted, Callback callback)
+            throws InterruptedException {
+        int threads = task.get("threads").asInt();
+        List<Thread> others = new ArrayList<>();
+        for (int part = 1; part < threads; part++) {
+            Thread thread = new Thread(() -> sendPart(producer, wanted / threads, callback));
+            thread.start();
+            others.add(thread);
+        }
+        sendPart(producer, wanted - wanted / threads * (threads - 1), callback);
+        for (Thread thread : others) {
+            thread.join();
+        }
+        producer.flush();
+    }
+
+    private void sendPart(Producer<byte[], byte[]> producer, int wanted, Callback callback) {
         for (int number = 0; number < wanted; number++) {
             byte[] value = values.get(number % values.size());
             producer.send(new ProducerRecord<>(topic, value), callback);
         }
-        producer.flush();
     }
 
     private void latency() throws Exception {
@@ -167,9 +205,40 @@ public final class Bench {
         figures.put("percentiles", percentiles(times));
     }
 
+    private void roundTrip() throws Exception {
+        int warmUp = steadyWarmUp();
+        int wanted = count + warmUp;
+        long pause = 1_000_000_000L / task.get("rate").asLong();
+        byte[] value = new byte[task.get("size").asInt()];
+        double[] times = new double[wanted];
+        AtomicLong failed = new AtomicLong();
+        try (Producer<byte[], byte[]> producer = producer(Map.of("linger.ms", 0))) {
+            producer.send(new ProducerRecord<>(topic, 0, null, value)).get();
+            start();
+            long next = System.nanoTime();
+            for (int sent = 0; sent < wanted; sent++) {
+                LockSupport.parkNanos(next - System.nanoTime());
+                next += pause;
+                int number = sent;
+                long began = System.nanoTime();
+                producer.send(new ProducerRecord<>(topic, 0, null, value), (metadata, error) -> {
+                    times[number] = millisSince(began);
+                    if (error != null) {
+                        failed.incrementAndGet();
+                    }
+                });
+            }
+            producer.flush();
+            stop(wanted);
+        }
+        if (failed.get() > 0) {
+            throw new IllegalStateException(failed + " messages failed");
+        }
+        figures.put("percentiles", percentiles(Arrays.copyOfRange(times, warmUp, wanted)));
+    }
+
     private Consumer<byte[], byte[]> consumer(int records, Map<String, Object> changes) {
-        Map<String, Object> conf = new HashMap<>();
-        conf.put("bootstrap.servers", task.get("bootstrap").asText());
+        Map<String, Object> conf = servers();
         conf.put("auto.offset.reset", "earliest");
         conf.put("max.poll.records", records);
         conf.put("max.partition.fetch.bytes", 8 * 1024 * 1024);
@@ -198,8 +267,10 @@ public final class Bench {
 
     private void consume(Consumer<byte[], byte[]> consumer) {
         try (consumer) {
-            take(consumer, Math.min(WARM_UP, count));
-            consumer.seekToBeginning(consumer.assignment());
+            if (warmUp() > 0) {
+                take(consumer, warmUp());
+                consumer.seekToBeginning(consumer.assignment());
+            }
             int first = take(consumer, 1);
             start();
             stop(take(consumer, count - first));
@@ -246,7 +317,8 @@ public final class Bench {
     }
 
     private void endToEnd() throws Exception {
-        int wanted = count + SHORT_WARM_UP;
+        int warmUp = steadyWarmUp();
+        int wanted = count + warmUp;
         int size = Math.max(task.get("size").asInt(), Long.BYTES);
         long pause = 1_000_000_000L / task.get("rate").asLong();
         double[] times = new double[wanted];
@@ -274,7 +346,7 @@ public final class Bench {
             }
             stop(wanted);
         }
-        figures.put("percentiles", percentiles(Arrays.copyOfRange(times, SHORT_WARM_UP, wanted)));
+        figures.put("percentiles", percentiles(Arrays.copyOfRange(times, warmUp, wanted)));
     }
 
     private void transaction() {

@@ -40,12 +40,14 @@ impl ProducerContext for Reports {
 
 fn producer(task: &Task) -> Outcome<ThreadedProducer<Reports>> {
     let acks = if task.idempotent { "all" } else { &task.acks };
+    let large = task.size > 900_000;
     let made = ClientConfig::new()
         .set("bootstrap.servers", &task.bootstrap)
         .set("acks", acks)
         .set("enable.idempotence", task.idempotent.to_string())
         .set("compression.type", &task.codec)
         .set("queue.buffering.max.messages", "2000000")
+        .set("message.max.bytes", if large { "1040000" } else { "1000000" })
         .create_with_context(Reports::default())?;
     Ok(made)
 }
