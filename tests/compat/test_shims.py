@@ -377,7 +377,7 @@ def test_aiokafka_logs_in_with_plain_by_default() -> None:
             "sasl_plain_password": "secret",
         }
 
-        async def send_and_read() -> bytes:
+        async def send_and_read() -> Any:
             async with aio_shim.AIOKafkaProducer(**options) as producer:
                 await producer.send_and_wait("orders", b"tea")
             reader = aio_shim.AIOKafkaConsumer("orders", auto_offset_reset="earliest", **options)
