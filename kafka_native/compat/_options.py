@@ -99,6 +99,8 @@ REFUSED: Final = {
 DEFAULTS: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
 CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {"isolation.level": "read_uncommitted"}
 """Their defaults where another value would send or show other messages."""
+AIOKAFKA_DEFAULTS: Final[Mapping[str, Any]] = {"sasl.mechanism": "PLAIN"}
+"""aiokafka logs in with a password unless sasl_mechanism says otherwise."""
 
 
 def properties(

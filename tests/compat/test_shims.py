@@ -17,8 +17,9 @@ import pytest
 import kafka_native.compat.aiokafka as aio_shim
 import kafka_native.compat.kafka as kafka_shim
 from kafka_native.compat import _options
-from kafka_native.mock import MockCluster
+from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.compat.test_guides_of_others import known_properties, outcome, page, programs
+from tests.waiting import WAIT_S
 
 MODULES = {"kafka-python": "kafka", "aiokafka": "aiokafka"}
 
@@ -364,6 +365,27 @@ def test_a_message_that_fails(bootstrap: str) -> None:
             lost.get()
         assert failures == [lost.exception]
         assert lost.failed()
+
+
+def test_aiokafka_logs_in_with_plain_by_default() -> None:
+    secured = ListenerSecurity("sasl_plaintext", mechanisms=["PLAIN"], users={"shop": "secret"})
+    with MockCluster(brokers=1, security=secured) as cluster:
+        options = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_plain_username": "shop",
+            "sasl_plain_password": "secret",
+        }
+
+        async def send_and_read() -> Any:
+            async with aio_shim.AIOKafkaProducer(**options) as producer:
+                await producer.send_and_wait("orders", b"tea")
+            reader = aio_shim.AIOKafkaConsumer("orders", auto_offset_reset="earliest", **options)
+            async with reader:
+                return (await reader.getone()).value
+
+        assert asyncio.run(asyncio.wait_for(send_and_read(), WAIT_S)) == b"tea"
+        assert {login.mechanism for login in cluster.logins} == {"PLAIN"}
 
 
 def test_a_client_that_is_not_started() -> None:

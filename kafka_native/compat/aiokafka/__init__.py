@@ -31,6 +31,7 @@ from kafka_native.compat._listener import (
     callbacks_of,
 )
 from kafka_native.compat._options import (
+    AIOKAFKA_DEFAULTS,
     AIOKAFKA_PRODUCER,
     CONSUMER,
     CONSUMER_DEFAULTS,
@@ -81,7 +82,7 @@ class AIOKafkaProducer:
         """
         self._key = function(options, "key_serializer")
         self._value = function(options, "value_serializer")
-        self._conf = properties(options, AIOKAFKA_PRODUCER, DEFAULTS)
+        self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **AIOKAFKA_DEFAULTS})
         self._client: AIOProducer | None = None
 
     @property
@@ -219,7 +220,7 @@ class AIOKafkaConsumer:
         self._stopping = False
         self._key = function(options, "key_deserializer")
         self._value = function(options, "value_deserializer")
-        self._conf = properties(options, CONSUMER, CONSUMER_DEFAULTS)
+        self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **AIOKAFKA_DEFAULTS})
         self._client: AIOConsumer | None = None
 
     @property
