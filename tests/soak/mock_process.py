@@ -10,13 +10,14 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import click
 
 from kafka_native.mock import ListenerSecurity, MockCluster
 from tests.harness.processes import ROOT, guarded
+from tests.harness.proxy import Proxy
 
 USER, PASSWORD = "alice", "secret"
 PIECE_BYTES = 65536
@@ -25,9 +26,11 @@ PIECE_BYTES = 65536
 class MockProcess:
     """Starts the process. `call()` calls a method of the cluster there."""
 
-    def __init__(self, protocol: str = "plaintext", **settings: Any) -> None:
-        """``settings`` are arguments of MockCluster."""
-        given = json.dumps({"protocol": protocol, "settings": settings})
+    def __init__(
+        self, protocol: str = "plaintext", proxied: bool = False, **settings: Any
+    ) -> None:
+        """``settings`` are arguments of MockCluster. ``proxied``: a proxy before each broker."""
+        given = json.dumps({"protocol": protocol, "proxied": proxied, "settings": settings})
         self._process = subprocess.Popen(
             guarded(sys.executable, "-m", __name__, given),
             stdin=subprocess.PIPE,
@@ -71,6 +74,10 @@ class MockProcess:
             self._process.stdin.write(line + "\n")
             self._process.stdin.flush()
             return self._answer()
+
+    def cut(self, broker: int) -> None:
+        """Cut all connections of a broker's proxy. Data on its way is lost."""
+        self.call("cut", broker)
 
     @property
     def client_conf(self) -> dict[str, Any]:
@@ -125,7 +132,12 @@ def main(given: str) -> None:
     )
     listener = socket.create_server(("127.0.0.1", 0), backlog=1000)
     threading.Thread(target=_be_mute, args=(listener,), daemon=True).start()
-    with MockCluster(security=security, **how["settings"]) as cluster:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(MockCluster(security=security, **how["settings"]))
+        proxies = {}
+        for broker in cluster.broker_ids if how["proxied"] else ():
+            proxies[broker] = stack.enter_context(Proxy(cluster.address(broker)))
+            cluster.advertise(broker, proxies[broker].address)
         cluster.share.settings.auto_offset_reset = "earliest"
         mute = f"127.0.0.1:{listener.getsockname()[1]}"
         ca = cluster.ca_pem if security.has_tls else ""
@@ -133,7 +145,10 @@ def main(given: str) -> None:
         for line in sys.stdin:
             call = json.loads(line)
             try:
-                _say(value=_perform(cluster, call["name"], call["arguments"], call["named"]))
+                if call["name"] == "cut":
+                    _say(value=proxies[call["arguments"][0]].cut_all())
+                else:
+                    _say(value=_perform(cluster, call["name"], call["arguments"], call["named"]))
             except Exception as error:
                 _say(error=repr(error))
 
