@@ -26,9 +26,7 @@ PIECE_BYTES = 65536
 class MockProcess:
     """Starts the process. `call()` calls a method of the cluster there."""
 
-    def __init__(
-        self, protocol: str = "plaintext", proxied: bool = False, **settings: Any
-    ) -> None:
+    def __init__(self, protocol: str = "plaintext", proxied: bool = False, **settings: Any) -> None:
         """``settings`` are arguments of MockCluster. ``proxied``: a proxy before each broker."""
         given = json.dumps({"protocol": protocol, "proxied": proxied, "settings": settings})
         self._process = subprocess.Popen(
@@ -146,7 +144,8 @@ def main(given: str) -> None:
             call = json.loads(line)
             try:
                 if call["name"] == "cut":
-                    _say(value=proxies[call["arguments"][0]].cut_all())
+                    proxies[call["arguments"][0]].cut_all()
+                    _say(value=None)
                 else:
                     _say(value=_perform(cluster, call["name"], call["arguments"], call["named"]))
             except Exception as error:

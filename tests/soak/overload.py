@@ -24,7 +24,7 @@ from tests.harness.runs import broken, report
 from tests.soak.clients import ignore
 from tests.soak.mock_process import MockProcess
 from tests.soak.resources import KIB, MIB, Sample, idle_sample, left, rss_bytes, sample
-from tests.waiting import WAIT_S, wait_for
+from tests.waiting import WAIT_S, poll_until
 
 TOPIC, QUIET_TOPIC = "flood", "quiet"
 BUDGET_KIB = 32 * KIB
@@ -119,44 +119,40 @@ class Run:
         """Flood the broker for the time of the options, drain and close."""
         before = sample()
         self.result = Result(self._options, before, before, rss_bytes())
-        conf = {"bootstrap.servers": self._cluster.bootstrap, "error_cb": ignore}
-        producer = Producer(
-            {
-                **conf,
-                "queue.buffering.max.kbytes": self._options.budget_kib,
-                "queue.buffering.max.messages": 10_000_000,
-                "message.timeout.ms": int(10 * 1000 * WAIT_S),
-            }
+        self._use(
+            {"bootstrap.servers": self._cluster.bootstrap, "error_cb": ignore, "log_cb": ignore}
         )
-        consumer = Consumer(
-            {
-                **conf,
-                "group.id": "quiet",
-                "group.protocol": "classic",
-                "session.timeout.ms": SESSION_MS,
-                "max.poll.interval.ms": SESSION_MS,
-            }
-        )
-        consumer.subscribe([QUIET_TOPIC], on_assign=self._count_assignment)
-        wait_for(lambda: consumer.poll(POLL_S) is None and self.result.rebalances, "an assignment")
-        self._cluster.call("delay_responses", None, RESPONSE_S, ApiKey.PRODUCE)
-        threads = [
-            threading.Thread(target=work, daemon=True)
-            for work in (lambda: self._poll(consumer), self._be_busy)
-        ]
-        for thread in threads:
-            thread.start()
-        self._flood(producer)
-        self._cluster.call("delay_responses", None, 0, ApiKey.PRODUCE)
-        self.result.left_in_queue = producer.flush(2 * WAIT_S)
-        self._ended.set()
-        for thread in threads:
-            thread.join(WAIT_S)
-        producer.close(5)
-        consumer.close(5)
-        del producer, consumer
         self.result.after = idle_sample(before)
         return self.result
+
+    def _use(self, conf: dict[str, Any]) -> None:
+        budget = {
+            "queue.buffering.max.kbytes": self._options.budget_kib,
+            "queue.buffering.max.messages": 10_000_000,
+            "message.timeout.ms": int(10 * 1000 * WAIT_S),
+        }
+        group = {
+            "group.id": "quiet",
+            "group.protocol": "classic",
+            "session.timeout.ms": SESSION_MS,
+            "max.poll.interval.ms": SESSION_MS,
+        }
+        with Producer({**conf, **budget}) as producer, Consumer({**conf, **group}) as consumer:
+            consumer.subscribe([QUIET_TOPIC], on_assign=self._count_assignment)
+            poll_until(lambda: self.result.rebalances, consumer)
+            self._cluster.call("delay_responses", None, RESPONSE_S, ApiKey.PRODUCE)
+            threads = [
+                threading.Thread(target=self._poll, args=(consumer,), daemon=True),
+                threading.Thread(target=self._be_busy, daemon=True),
+            ]
+            for thread in threads:
+                thread.start()
+            self._flood(producer)
+            self._cluster.call("delay_responses", None, 0, ApiKey.PRODUCE)
+            self.result.left_in_queue = producer.flush(2 * WAIT_S)
+            self._ended.set()
+            for thread in threads:
+                thread.join(WAIT_S)
 
     def _count_assignment(self, consumer: Consumer, partitions: list[Any]) -> None:
         self.result.rebalances += 1
@@ -199,8 +195,8 @@ class Run:
         result = self.result
         return [
             f"{result.produced} messages of {len(VALUE)} bytes, {result.refused} times refused",
-            f"memory: {(result.peak_bytes - result.base_bytes) / MIB:.0f} MiB at most, "
-            + f"the queue's budget is {self._options.budget_kib / KIB:.0f} MiB",
+            f"memory at most: {(result.peak_bytes - result.base_bytes) / MIB:.0f} MiB",
+            f"budget of the queue: {self._options.budget_kib / KIB:.0f} MiB",
             f"assignments of the quiet group: {result.rebalances}",
         ]
 

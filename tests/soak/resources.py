@@ -52,6 +52,17 @@ def rss_bytes() -> int:
     return int(status("VmRSS").split()[0]) * KIB
 
 
+def peak_rss_bytes() -> int:
+    """Return the largest resident memory since `forget_peak()`."""
+    return int(status("VmHWM").split()[0]) * KIB
+
+
+def forget_peak() -> None:
+    """Begin a new peak with the present memory."""
+    with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+        file.write("5")
+
+
 def live() -> dict[str, int]:
     """Return the live objects of the C core by kind, without zeros."""
     return {kind: count for kind, count in live_objects().items() if count}

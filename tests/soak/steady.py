@@ -254,7 +254,9 @@ class Run(FaultRun):
 
     def _open(self) -> None:
         conf = self._conf
-        self._producer = Producer({**conf, "enable.idempotence": True, "message.timeout.ms": 300_000})
+        self._producer = Producer(
+            {**conf, "enable.idempotence": True, "message.timeout.ms": 300_000}
+        )
         self._transactional = Producer({**conf, "transactional.id": "steady"})
         self._transactional.init_transactions(DRAIN_S)
         self._senders = {
