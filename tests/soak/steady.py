@@ -416,12 +416,17 @@ class Run(FaultRun):
     def lines(self, result: Result) -> list[str]:
         """Return the figures as text."""
         grown = growth(result.samples[len(result.samples) // 3 :])
+        tenths = [
+            f"{each.rss_bytes / MIB:.1f}"
+            for each in result.samples[:: max(1, len(result.samples) // 10)]
+        ]
         return [
             f"messages: {result.sent}; faults: {counted(self.faults)}",
             f"opened and closed: {counted(self.opened)}",
             f"repeated: { {name: seen.repeated for name, seen in result.consumed.items()} }",
             f"growth of the last two thirds of the samples: {grown.rss_bytes / MIB:.2f} MiB",
             f"growth: {grown.objects:.0f} Python objects, in {len(result.samples)} samples",
+            f"resident in MiB, ten times: {', '.join(tenths)}",
             f"at work: {result.samples[-1].text()}",
             f"before: {result.before.text()}; after: {result.after.text()}",
         ]
