@@ -25,6 +25,9 @@ T = TypeVar("T")
 _numbers = itertools.count()
 
 
+DRAIN_S = 0.1
+
+
 def unique(name: str) -> str:
     """Return a name that no client of any process had."""
     return f"{name}-{os.getpid()}-{next(_numbers)}"
@@ -110,6 +113,9 @@ class Opened(ABC):
     def pause(self) -> None:
         """Pause what it consumes. It raises if that isn't possible."""
         raise TypeError(f"{self.name} pauses nothing")
+
+    def drain(self) -> None:  # noqa: B027 - many kinds have no messages
+        """Take all messages that have arrived, after `begin()`."""
 
     def abandon(self) -> None:
         """Drop the client without closing it."""
@@ -217,6 +223,9 @@ class ConsumerOpened(Opened):
     def pause(self) -> None:
         self.client.pause(self.client.assignment())
 
+    def drain(self) -> None:
+        self.client.consume(1000, DRAIN_S)
+
     def close(self, timeout_s: float) -> None:
         self.client.close(timeout_s)
 
@@ -249,7 +258,7 @@ class AioConsumerOpened(Opened):
         async def poll() -> None:
             await self.client.subscribe([self.topic])
             with suppress(KafkaException, RuntimeError):  # closed meanwhile
-                await self.client.poll(WAIT_S)
+                await self.client.poll(0.2)
 
         self._running.start(poll())
 
@@ -267,6 +276,9 @@ class AioConsumerOpened(Opened):
             await self.client.pause(await self.client.assignment())
 
         self._running.run(pause())
+
+    def drain(self) -> None:
+        self._running.run(self.client.consume(1000, DRAIN_S))
 
     def close(self, timeout_s: float) -> None:
         self._running.run(self.client.close(timeout_s))
@@ -289,6 +301,9 @@ class ShareOpened(Opened):
         deadline = time.monotonic() + WAIT_S
         while not self.client.poll(0.2):
             assert time.monotonic() < deadline, "no message"
+
+    def drain(self) -> None:
+        self.client.poll(DRAIN_S)
 
     def close(self, timeout_s: float) -> None:
         self.client.close(timeout_s)
@@ -337,6 +352,11 @@ class SharedOpened(Opened):
 
     def pause(self) -> None:
         self.consumer.pause(self.consumer.assignment())
+
+    def drain(self) -> None:
+        self.producer.produce(self.topic, b"x", on_delivery=ignore)
+        self.producer.poll(0)
+        self.consumer.consume(1000, DRAIN_S)
 
     def close(self, timeout_s: float) -> None:
         self.client.close(timeout_s)

@@ -12,7 +12,7 @@ class Planted:
     """Keeps something for each client or message."""
 
     BUGS: ClassVar[tuple[str, ...]] = ("memory", "descriptor", "client")
-    KEPT_BYTES = 50_000
+    KEPT_BYTES = 200_000
 
     def __init__(self, bug: str) -> None:
         """``bug``: one of `BUGS`, or empty."""

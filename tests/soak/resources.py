@@ -12,7 +12,7 @@ from statistics import linear_regression
 
 from kafka_native._native.engine import live_objects
 
-IDLE_S = 20.0
+IDLE_S = 10.0
 """After this time closed clients must have freed everything."""
 STEP_S = 0.05
 KIB = 1024

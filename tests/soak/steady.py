@@ -30,7 +30,7 @@ from tests.waiting import wait_for
 TOPIC, COPIES, OTHERS = "numbers", "copies", "others"
 PARTITIONS = 3
 STEP_S = 0.1
-COMMIT_S = 1.0
+COMMIT_S = USE_S = 1.0
 WARM_UP_SHARE = 0.4
 """The share of a short run that warms up. A long one takes `WARM_UP_S`."""
 WARM_UP_S = 1800.0
@@ -80,10 +80,12 @@ class Result:
 class Worker(threading.Thread):
     """Repeats a step in a thread. An exception that isn't a passing one is a failure."""
 
-    def __init__(self, name: str, step: Callable[[], None], failures: list[str]) -> None:
-        """``step`` takes at most a second or so, and returns after a pause of its own."""
+    def __init__(
+        self, name: str, step: Callable[[], None], pause_s: float, failures: list[str]
+    ) -> None:
+        """``pause_s``: between two steps."""
         super().__init__(name=name, daemon=True)
-        self._step, self._failures = step, failures
+        self._step, self._pause_s, self._failures = step, pause_s, failures
         self.ended = threading.Event()
 
     def run(self) -> None:
@@ -93,7 +95,7 @@ class Worker(threading.Thread):
                 self._step()
             except Exception as error:
                 self._failures.append(f"{self.name}: {error!r}")
-                self.ended.wait(1.0)
+            self.ended.wait(self._pause_s)
 
 
 def nothing_is_left_behind(result: Result) -> Iterator[str]:
@@ -234,7 +236,7 @@ class Run(FaultRun):
         """Work for the time of the options, drain, close everything, and return what was found."""
         before = sample()
         self._open()
-        workers = [Worker(name, step, self._failures) for name, step in self._steps().items()]
+        workers = [Worker(name, *how, self._failures) for name, how in self._steps().items()]
         for worker in workers:
             worker.start()
         self._watch()
@@ -272,7 +274,9 @@ class Run(FaultRun):
             "committed": Reader(self._member("committed", COPIES, **group), False),
         }
         self._loop = Loop()
-        self._idle = [kind({**conf}, OTHERS, self._loop) for kind in KINDS]
+        self._others = [kind(conf, OTHERS, self._loop) for kind in KINDS]
+        for each in self._others:
+            each.begin()
         self._admin = AdminClient(conf)
 
     def _member(self, group: str, topic: str, **more: Any) -> Consumer:
@@ -280,7 +284,8 @@ class Run(FaultRun):
         consumer.subscribe([topic])
         return consumer
 
-    def _steps(self) -> dict[str, Callable[[], None]]:
+    def _steps(self) -> dict[str, tuple[Callable[[], None], float]]:
+        """Return the work of each thread, and the pause after it."""
         share = max(1, round(self._options.rate * STEP_S))
 
         def send(topic: str, count: int) -> None:
@@ -288,23 +293,23 @@ class Run(FaultRun):
             for _ in range(count):
                 if self._options.bug == "memory":
                     self._planted.leak()
-            time.sleep(STEP_S)
 
         return {
-            "send": lambda: send(TOPIC, share),
-            "send in transactions": lambda: send(COPIES, max(1, share // 4)),
-            **{f"read {name}": reader.read for name, reader in self._readers.items()},
-            "use": self._use_others,
-            "open and close": self._open_and_close,
+            "send": (lambda: send(TOPIC, share), STEP_S),
+            "send in transactions": (lambda: send(COPIES, max(1, share // 4)), STEP_S),
+            **{f"read {name}": (reader.read, 0.0) for name, reader in self._readers.items()},
+            "use": (self._use_others, USE_S),
+            "open and close": (self._open_and_close, self._options.open_every_s),
         }
 
     def _use_others(self) -> None:
         """Let the other clients work once: share, asyncio, admin, shared."""
-        for each in self._idle:
-            if "transactional" not in each.traits:
+        for each in self._others:
+            if "consumes" in each.traits:  # what isn't consumed would fill their queues
+                each.drain()
+            elif "transactional" not in each.traits:
                 self._finish(each)
         self._admin.list_topics(timeout=DRAIN_S)
-        time.sleep(1.0)
 
     def _finish(self, each: Opened) -> None:
         if each.name == "admin":
@@ -326,7 +331,6 @@ class Run(FaultRun):
         self.opened[each.name] += 1
         if self._options.bug in ("descriptor", "client"):
             self._planted.leak()
-        time.sleep(self._options.open_every_s)
 
     def _watch(self) -> None:
         """Take samples and make faults until the time is up."""
@@ -358,7 +362,7 @@ class Run(FaultRun):
     def _close(self) -> None:
         for reader in self._readers.values():
             reader.consumer.close(10)
-        for each in self._idle:
+        for each in self._others:
             each.close(10)
         self._producer.close(10)
         self._transactional.close(10)
