@@ -133,6 +133,9 @@ test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package w
 chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on real brokers, recorded in bench/reliability (WORKLOAD=acked|bank|chaos|copies|chain|share|spark MINUTES=10 SEED=7)
 	$(PY) -m tests.broker.$(or $(WORKLOAD),acked) --seconds $$((60 * $(or $(MINUTES),10))) $(if $(SEED),--seed $(SEED)) --record $(ARGS)
 
+soak: build $(VENV)/.test-ready ## long runs of one process and its clients, recorded in bench/reliability (WORKLOAD=steady|open_close|overload|scale MINUTES=10 for steady)
+	$(PY) -m tests.soak.$(or $(WORKLOAD),steady) $(if $(filter steady,$(or $(WORKLOAD),steady)),--seconds $$((60 * $(or $(MINUTES),10))) $(if $(SEED),--seed $(SEED))) --record $(ARGS)
+
 simulate: build $(VENV)/.test-ready ## clients, a mock cluster and faults on one simulated clock, recorded in bench/reliability (SEEDS=10 MINUTES=60 SEED=7)
 	$(PY) -m tests.sim --seeds $(or $(SEEDS),10) --minutes $(or $(MINUTES),60) $(if $(SEED),--seed $(SEED)) --jobs 2 --record $(ARGS)
 

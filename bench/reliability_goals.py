@@ -59,6 +59,16 @@ def hours(runs: Sequence[Run]) -> float:
     return sum(run.seconds for run in runs) / 3600
 
 
+def longest(runs: Sequence[Run]) -> float:
+    """Return the hours of the longest run."""
+    return max((run.seconds for run in runs), default=0.0) / 3600
+
+
+def option(name: str) -> Callable[[Sequence[Run]], float]:
+    """Return a function that finds the largest value of an option."""
+    return lambda runs: max((float(run.options.get(name, 0)) for run in runs), default=0.0)
+
+
 def seeds(runs: Sequence[Run]) -> float:
     """Return how many seeds the runs had. A run has one, unless it says otherwise."""
     return sum(int(run.options.get("seeds", 1)) for run in runs)
@@ -290,12 +300,26 @@ GOALS = (
         "Soak: memory, descriptors and objects stay constant",
         "10 minutes",
         "72 hours in total, 2.5 of them unbroken",
+        "make soak MINUTES=10",
+        "steady",
+        (
+            Need("hours", hours, 1 / 6, 72),
+            Need("longest run, hours", longest, None, 2.5),
+            Need("faults", faults, 5, None),
+        ),
+        "real brokers: the runs have the mock cluster, in another process",
     ),
     Goal(
         "G13",
         "Clients opened and closed in each state",
         "1,000 clients",
         "20,000 clients, 100 at once, 1,000 forks",
+        "make soak WORKLOAD=open_close ARGS='--clients 20000'",
+        "open_close",
+        (
+            Need("clients", records, 1000, 20_000),
+            Need("clients that were forked", fault("forked"), None, 1000),
+        ),
     ),
     Goal(
         "G14",
@@ -312,13 +336,29 @@ GOALS = (
         "Overload: ten times faster than the broker",
         "-",
         "memory within its budget, BufferError only, heartbeats in time",
+        "make soak WORKLOAD=overload",
+        "overload",
+        (
+            Need("messages", records, None, None),
+            Need("minutes", lambda runs: 60 * hours(runs), None, 1),
+        ),
     ),
     Goal(
         "G16",
         "Scale",
         "10,000 partitions, 2,000 topics",
         "50,000 partitions, 200 clients, messages of 100 MB",
-        "make bench ARGS='wide spread'",
+        "make soak WORKLOAD=scale",
+        "scale",
+        (
+            Need("clients at once", option("clients"), None, 200),
+            Need("partitions of a group", option("partitions"), 10_000, 10_000),
+            Need("topics of a group", option("topics"), 2000, 2000),
+            Need("partitions of metadata", option("metadata"), None, 50_000),
+            Need("megabytes of a message", option("large_mb"), None, 100),
+            Need("queued records", option("queued"), None, 1e7),
+        ),
+        "real brokers: the runs have the mock cluster, in another process",
     ),
     Goal(
         "G17",

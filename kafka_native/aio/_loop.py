@@ -95,7 +95,7 @@ class Waiter:
         loop, self._loop = self._loop, None
         if loop is None or loop.is_closed() or self._wakeup.gone:
             return True
-        if loop.is_running() and loop is not _running_loop():
+        if loop.is_running() and loop is not running_loop():
             # the descriptor stays open until then
             loop.call_soon_threadsafe(_forget, loop, self._wakeup)
             return False
@@ -155,7 +155,8 @@ def _forget(loop: asyncio.AbstractEventLoop, wakeup: WakeupFd) -> None:
     loop.remove_reader(wakeup.fileno())
 
 
-def _running_loop() -> asyncio.AbstractEventLoop | None:
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Returns the loop that runs in this thread, or None."""
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

@@ -18,7 +18,7 @@ from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, wait_for
+from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, running_loop, wait_for
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.config import check_is_mapping
@@ -563,13 +563,21 @@ class AIOProducer(Callbacks, AIOProducerCore):
             and self._loop is not None
             and self._loop.is_running()
         ):
-            core._mark_closed()
-            core._warn_of_loss("the producer was dropped")
-            core._client.drop(partial(call_in_loop, self._loop, core.report_last))
+            if self._loop is running_loop():
+                _drop(core, self._loop)
+            else:  # the loop may be serving this producer now
+                call_in_loop(self._loop, _drop, core, self._loop)
 
     def __repr__(self) -> str:
         """The producer's name, state and number of messages."""
         return f"<AIO{repr(self._core)[1:]}"
+
+
+def _drop(core: Core, loop: asyncio.AbstractEventLoop) -> None:
+    """Ends a producer without an owner. Its last reports come in the loop."""
+    core._mark_closed()
+    core._warn_of_loss("the producer was dropped")
+    core._client.drop(partial(call_in_loop, loop, core.report_last))
 
 
 class Core(Producer):

@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,6 +165,29 @@ async def test_a_dropped_consumer_ends_its_threads(client: Client) -> None:
     consumer = None
     gc.collect()
     assert threads() <= before
+
+
+@in_loop
+async def test_a_producer_dropped_by_another_thread_raises_nothing_in_the_loop(
+    client: Client,
+) -> None:
+    reported: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: reported.append(context))
+    producers = [client.producer()]
+    await (await producers[0].produce(client.topic(), b"x"))
+    core = producers[0]._core._client
+    drop, dropped = core.drop, threading.Event()
+
+    def drop_slowly(*arguments: Any) -> None:
+        time.sleep(0.1)  # the loop has time to serve a producer whose destructor still runs
+        drop(*arguments)
+        dropped.set()
+
+    core.drop = drop_slowly  # type: ignore[method-assign]
+    await asyncio.to_thread(producers.clear)
+    assert await asyncio.to_thread(dropped.wait, WAIT_S)
+    assert reported == []
 
 
 @in_loop

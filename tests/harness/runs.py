@@ -101,13 +101,17 @@ def drawn(seed: int | None) -> int:
     return random.randrange(1 << 30) if seed is None else seed
 
 
-def report(figures: Iterable[str], found: Sequence[str], directory: Path) -> int:
-    """Print the result of a run, and return the number of broken rules."""
+def report(figures: Iterable[str], found: Sequence[str], directory: Path | None = None) -> int:
+    """Print the result of a run, and return the number of broken rules.
+
+    ``directory`` has the output of the run's processes, if it had some.
+    """
     for line in figures:
         click.echo(f"  {line}")
     for text in found:
         click.echo(f"  BROKEN {text}")
-    click.echo(
-        f"  {f'what the processes said is in {directory}' if found else 'no rule was broken'}"
-    )
+    if not found:
+        click.echo("  no rule was broken")
+    elif directory is not None:
+        click.echo(f"  what the processes said is in {directory}")
     return len(found)
