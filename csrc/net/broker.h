@@ -48,6 +48,8 @@ struct kn_broker {
     _Atomic int64_t retries;                        /* batches that are tried again */
     _Atomic int64_t unsent_timeouts, partial_batches;
     atomic_bool in_client_rack; /* its rack is client.rack */
+    /* when the last answered heartbeat was sent; 0: none was answered */
+    _Atomic int64_t heartbeat_sent_us;
     /* Produce requests in flight; threads that choose a partition read it */
     atomic_int in_flight;
     /* the time when a batch became due that can't be sent, because the broker isn't connected, is
@@ -64,6 +66,11 @@ void kn_broker_deinit(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker)
 {
     return atomic_load_explicit(&broker->state, memory_order_acquire);
+}
+/* Any thread: when the last answered heartbeat was sent; 0: none was answered. */
+static inline int64_t kn_broker_heartbeat_sent_us(struct kn_broker *broker)
+{
+    return atomic_load_explicit(&broker->heartbeat_sent_us, memory_order_relaxed);
 }
 /* Any thread: whether the broker's rack is client.rack. */
 static inline void kn_broker_set_in_client_rack(struct kn_broker *broker, bool in_client_rack)

@@ -20,6 +20,7 @@ struct kn_heartbeat {
     struct kn_span last_body;
     uint64_t token;
     int64_t due_us;
+    int64_t sent_us; /* of the request in flight */
     int32_t interval_ms, timeout_ms;
     int in_flight;
     int replaced; /* it only waits for the response in flight */
@@ -77,6 +78,10 @@ static void heartbeat_done(struct kn_request *request, int status, struct kn_chu
         kn_heartbeat_free(heartbeat);
         return;
     }
+    /* Before the report. A process that was frozen may find an answer from long before. */
+    if (!heartbeat->replaced)
+        atomic_store_explicit(&heartbeat->broker->heartbeat_sent_us, heartbeat->sent_us,
+                              memory_order_relaxed);
     if (has_changed(heartbeat, body)) {
         kn_chunk_unref(heartbeat->last);
         heartbeat->last = kn_chunk_ref(chunk);
@@ -151,6 +156,7 @@ int64_t kn_heartbeat_step(struct kn_broker *broker, int64_t now_us)
     request->frame_bytes = heartbeat->frame_bytes;
     request->deadline_us = now_us + (int64_t)heartbeat->timeout_ms * 1000;
     heartbeat->in_flight = 1;
+    heartbeat->sent_us = now_us;
     heartbeat->due_us = now_us + (int64_t)heartbeat->interval_ms * 1000;
     kn_connection_send(broker->connection, request, now_us);
     return KN_NEVER;

@@ -609,6 +609,12 @@ cdef class Engine:
         cdef EngineHandle alive = self._alive()
         self._check(kn_engine_stop_heartbeat(alive.engine, handle))
 
+    def heartbeat_age_s(self, int handle):
+        """Return the seconds since the last answered heartbeat was sent, or infinity."""
+        cdef EngineHandle alive = self._alive()
+        cdef int64_t sent_us = kn_broker_heartbeat_sent_us(kn_engine_broker(alive.engine, handle))
+        return (kn_clock_us() - sent_us) / 1e6 if sent_us else float("inf")
+
     def broker_open(self, int handle, int generation, int produce_version, int fetch_version):
         """Allow data on this connection after its handshake, in these versions.
 

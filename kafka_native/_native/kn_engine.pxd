@@ -421,6 +421,7 @@ cdef extern from "net/broker.h" nogil:
     struct kn_broker:
         pass
     int kn_broker_state_now(kn_broker *broker)
+    int64_t kn_broker_heartbeat_sent_us(kn_broker *broker)
     void kn_broker_set_in_client_rack(kn_broker *broker, int in_client_rack)
 
 cdef extern from "engine/engine.h" nogil:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import math
+import signal
 import subprocess
 import sys
 import time
@@ -89,6 +91,28 @@ def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
         engine.close()
         # Without heartbeats during the two seconds there would be none or one.
         assert _line(server) >= 5
+
+
+def test_only_an_answered_heartbeat_that_goes_on_has_an_age() -> None:
+    late_s = 0.4
+    with running_server(1) as server:
+        engine = bare_engine()
+        generation = _open(engine, _line(server))
+        assert engine.heartbeat_age_s(0) == math.inf
+        server.send_signal(signal.SIGSTOP)
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 1, 5000)
+        time.sleep(late_s)
+        assert engine.heartbeat_age_s(0) == math.inf
+        server.send_signal(signal.SIGCONT)
+        engine.stop_heartbeat(0)
+        engine.submit(0, HEARTBEAT, 0, False, False, b"body", 8, 5000)
+        tokens = [_next(engine, EVENT_REPLY).token for _ in range(2)]
+        assert tokens == [7, 8]
+        assert engine.heartbeat_age_s(0) == math.inf, "one that was stopped confirms nothing"
+        engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 9, 1, 5000)
+        assert _next(engine, EVENT_REPLY).token == 9
+        assert engine.heartbeat_age_s(0) < late_s + 5
+        engine.close()
 
 
 def test_changed_responses_are_reported_and_stop_ends_heartbeats() -> None:

@@ -81,7 +81,10 @@ class FakePool:
 
     logs = QUIET
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self.last_confirmed: float | None = None
+        """When the last answered heartbeat was sent; None: just now."""
         self.nodes: dict[int, Any] = {}
         self.heartbeating: SimpleNamespace | None = None
 
@@ -98,6 +101,9 @@ class FakePool:
 
     def stop_heartbeat(self, target: int) -> None:
         self.heartbeating = None
+
+    def confirmed_at(self, target: int) -> float:
+        return self._clock.now if self.last_confirmed is None else self.last_confirmed
 
 
 class FakeTopic(SimpleNamespace):
@@ -215,7 +221,7 @@ class Group:
     ) -> None:
         self.clock = Clock()
         self.coordinator = FakeCoordinator()
-        self.pool = FakePool()
+        self.pool = FakePool(self.clock)
         self.metadata = FakeMetadata({"t": 4} if topics is None else topics)
         self.subscription = FakeSubscription()
         self.rebalance = FakeRebalance()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import random
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -104,6 +105,7 @@ class Node:
         self.on_found: list[Callable[[], None]] = []
         self.on_refused: list[Callable[[KafkaError], None]] = []
         self.heartbeats = 0
+        self.confirmed = -math.inf
         self.turns_at = NEVER
         self.member = Member("g", instance_id)
         self.subscription = FakeSubscription()
@@ -201,15 +203,17 @@ class Node:
 
         def again() -> None:
             if number == self.heartbeats and not self.dead:
-                self.request(message, answered, timeout_s)
+                sent_at = self.clock.now
+                self.request(message, lambda reply: answered(reply, sent_at), timeout_s)
 
-        def answered(reply: Any) -> None:
+        def answered(reply: Any, sent_at: float) -> None:
             if number != self.heartbeats:
                 return
             if isinstance(reply, KafkaError):
                 self.heartbeats += 1
                 on_reply(reply)
                 return
+            self.confirmed = sent_at
             self.clock.after(interval_s, again)
             if reply.error_code != last[0]:
                 last[0] = reply.error_code
@@ -219,6 +223,9 @@ class Node:
 
     def stop_heartbeat(self, target: int) -> None:
         self.heartbeats += 1
+
+    def confirmed_at(self, target: int) -> float:
+        return self.confirmed
 
     # --- the coordinator ---
 

@@ -490,9 +490,25 @@ def test_session_counts_from_the_last_answer_when_heartbeats_time_out():
     group = member("range", T0)
     heartbeating: Any = group.pool.heartbeating
     group.coordinator.hidden = True
+    group.pool.last_confirmed = group.clock.now
+    group.clock.now += heartbeating.timeout_s
     group.heartbeat_fails(KafkaError._TIMED_OUT)
     group.wait(SETTINGS.session_timeout_s - heartbeating.timeout_s + 0.1)
     assert group.log == [("lose", [T0])]
+
+
+@pytest.mark.parametrize("code", [0, KafkaError.REBALANCE_IN_PROGRESS, KafkaError._TIMED_OUT])
+def test_a_member_that_was_frozen_for_its_session_is_a_new_one(code: int):
+    group = member("range", T0)
+    group.pool.last_confirmed = group.clock.now
+    group.clock.now += SETTINGS.session_timeout_s + 1.0
+    if code == KafkaError._TIMED_OUT:
+        group.heartbeat_fails(code)
+    else:
+        group.heartbeat(code)  # from before; the group has removed the member since
+    call = group.join()
+    assert group.log == [("lose", [T0])]
+    assert call.message.member_id == ""
 
 
 def test_refused_heartbeats_are_reported_and_end_the_session():

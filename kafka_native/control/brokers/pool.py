@@ -6,6 +6,7 @@ Thread: the control thread only. Tests pass a fake engine.
 from __future__ import annotations
 
 import itertools
+import math
 import re
 import time
 import weakref
@@ -1113,6 +1114,13 @@ class BrokerPool:
             del self._heartbeats[broker.heartbeat]
             broker.heartbeat = 0
             self._engine.stop_heartbeat(broker.handle)
+
+    def confirmed_at(self, target: int) -> float:
+        """When the target's last answered heartbeat was sent; -infinity: none was answered."""
+        broker = self._at(target)
+        if broker is None:
+            return -math.inf
+        return self._clock() - self._engine.heartbeat_age_s(broker.handle)
 
     def _on_heartbeat(self, event: Event) -> None:
         heartbeat = self._heartbeats[event.token]

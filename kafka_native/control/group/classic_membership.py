@@ -757,15 +757,14 @@ class ClassicMembership:
             self._heartbeat_request(),
             self._settings.heartbeat_interval_s,
             self._heartbeat_timeout_s,
-            lambda reply: self._on_heartbeat(reply, serial, False),
+            lambda reply: self._on_heartbeat(reply, serial, None),
         )
 
     def _stop_heartbeat(self) -> None:
         self._heartbeat_serial += 1
         self._heartbeat_at = NEVER
         if self._heartbeating is not None:
-            if self._heartbeat_ok:
-                self._alive_at = self._clock()
+            self._confirmed_at()
             self._pool.stop_heartbeat(self._heartbeating)
             self._heartbeating = None
 
@@ -778,13 +777,23 @@ class ClassicMembership:
         if target is not None:
             self._heartbeat_serial += 1
             serial = self._heartbeat_serial
-            on_reply = lambda reply: self._on_heartbeat(reply, serial, True)  # noqa: E731
+            on_reply = lambda reply: self._on_heartbeat(reply, serial, now)  # noqa: E731
             calls.append(
                 Call(self._heartbeat_request(), target, now + self._heartbeat_timeout_s, on_reply)
             )
         return NEVER
 
-    def _on_heartbeat(self, reply: Reply, serial: int, begins: bool) -> None:
+    def _confirmed_at(self) -> float:
+        """When the coordinator last confirmed this member: the time of the request.
+
+        The answer may have waited in a frozen process for longer than the session.
+        """
+        if self._heartbeating is not None and self._heartbeat_ok:
+            self._alive_at = max(self._alive_at, self._pool.confirmed_at(self._heartbeating))
+        return self._alive_at
+
+    def _on_heartbeat(self, reply: Reply, serial: int, sent_at: float | None) -> None:
+        """Handles an outcome. ``sent_at``: of the first heartbeat of a connection."""
         if serial != self._heartbeat_serial or self.state not in HEARTBEAT_STATES:
             return
         error, now = _error_of(reply), self._clock()
@@ -793,17 +802,14 @@ class ClassicMembership:
             self._coordinator.answered()
             self._reports.end()
             self._heartbeat_ok = True
-            self._alive_at = now
-            if begins:
+            if sent_at is not None:
+                self._alive_at = max(self._alive_at, sent_at)
                 self._heartbeat()
             if error is not None and self._reason is None:
                 self._ask_rejoin("the group rebalances")
             return
         assert error is not None
-        if self._heartbeating is not None and self._heartbeat_ok:
-            self._alive_at = now - (
-                self._heartbeat_timeout_s if code == KafkaError._TIMED_OUT else 0.0
-            )
+        self._confirmed_at()
         self._heartbeat_ok = False
         if isinstance(reply, KafkaError):
             self._heartbeating = None
@@ -828,13 +834,9 @@ class ClassicMembership:
 
         The group has removed this member then.
         """
-        if (
-            self.state not in HEARTBEAT_STATES
-            or not self._member.joined
-            or (self._heartbeating is not None and self._heartbeat_ok)
-        ):
+        if self.state not in HEARTBEAT_STATES or not self._member.joined:
             return NEVER
-        ends_at = self._alive_at + self._settings.session_timeout_s
+        ends_at = self._confirmed_at() + self._settings.session_timeout_s
         if now >= ends_at:
             ms = int((now - self._alive_at) * 1000)
             text = f"session timed out: the coordinator has not answered for {ms} ms"
