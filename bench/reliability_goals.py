@@ -69,6 +69,16 @@ def fault(*kinds: str) -> Callable[[Sequence[Run]], float]:
     return lambda runs: sum(run.faults.get(kind, 0) for run in runs for kind in kinds)
 
 
+def rounds(runs: Sequence[Run]) -> float:
+    """Return how many rounds the runs had."""
+    return sum(int(run.figures.get("rounds", 0)) for run in runs)
+
+
+def assignors(runs: Sequence[Run]) -> float:
+    """Return how many assignors the rounds had."""
+    return len({name for run in runs for name in run.figures.get("assignors", ())})
+
+
 def rarest(runs: Sequence[Run]) -> float:
     """Return the count of the kind that is the rarest in all runs."""
     counts: Counter[str] = Counter()
@@ -178,7 +188,13 @@ GOALS = (
         "Exactly-once copies beside Kafka's own copier",
         "100,000 records",
         "5 M records, 50 killed clients, 50 killed brokers",
-        "python -m pytest tests/broker/test_copiers.py",
+        "make chaos WORKLOAD=copies MINUTES=60",
+        "copies",
+        (
+            Need("records", records, 1e5, 5e6),
+            Need("killed clients", fault("kill_ours", "kill_java"), None, 50),
+            Need("killed brokers", fault("kill_broker"), None, 50),
+        ),
     ),
     Goal(
         "G4",
@@ -208,6 +224,14 @@ GOALS = (
         "A chain of consumers and producers",
         "100,000 records, 3 levels, 4 assignors",
         "500,000 records, 3 levels, 6 assignors, 40 times under ThreadSanitizer",
+        "make chaos WORKLOAD=chain MINUTES=60",
+        "chain",
+        (
+            Need("records", records, 1e5, 5e5),
+            Need("assignors", assignors, 4, 6),
+            Need("rounds", rounds, None, 40),
+        ),
+        "ThreadSanitizer",
     ),
     Goal(
         "G7",

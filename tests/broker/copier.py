@@ -1,69 +1,37 @@
-"""Copies a topic to another exactly once, as Kafka's own TransactionalMessageCopier does, until it
-is killed.
+"""Copies a topic to another exactly once, as Kafka's own TransactionalMessageCopier does.
 
-python -m tests.broker.copier BOOTSTRAP INPUT OUTPUT GROUP TRANSACTIONAL-ID
+python -m tests.broker.copier < settings, then "leave"
 """
 
 from __future__ import annotations
 
 import json
-import random
 import sys
+from collections.abc import Iterator
 from typing import Any
 
-from kafka_native import Consumer, KafkaError, KafkaException, Message, Producer
-from kafka_native.eos import Progress, process
+from kafka_native import Message
+from tests.broker.transformer import Settings, Transformer
 
-MESSAGES = 50
-ABORTS = 0.002
-"""The share of the messages that fails at first, after it is in the log."""
-CALL_S = 30.0
+REPEATED = 0.01
+"""The share of the messages that a copier with the bug "repeat" copies twice."""
 
 
-def main(bootstrap: str, source: str, target: str, group: str, transactional_id: str) -> None:
-    """Continue after errors that end its clients."""
-    consuming = {
-        "bootstrap.servers": bootstrap,
-        "group.id": group,
-        "group.protocol": "classic",  # the only one that Kafka's copier supports
-        "partition.assignment.strategy": "range",
-        "session.timeout.ms": 6000,
-        "auto.offset.reset": "earliest",
-        "isolation.level": "read_committed",
-        "enable.auto.commit": False,
-    }
-    producing = {"bootstrap.servers": bootstrap, "transactional.id": transactional_id}
-    while True:
-        with Consumer(consuming) as consumer, Producer(producing) as producer:
-            consumer.subscribe([source])
+class Copier(Transformer[Settings]):
+    """Copies each message to the partition with the same number."""
 
-            def copy(message: Message, producer: Producer = producer) -> list[dict[str, Any]]:
-                if random.random() < ABORTS:
-                    producer.produce(target, message.value())
-                    producer.flush(CALL_S)
-                    raise KafkaException(
-                        KafkaError(KafkaError._APPLICATION, "at random", txn_requires_abort=True)
-                    )
-                return [{"topic": target, "value": message.value(), "key": message.key()}]
-
-            def until(progress: Progress) -> bool:
-                # in the words of Kafka's copier
-                print(json.dumps({"totalProcessed": progress.messages}), flush=True)
-                return False
-
-            try:
-                process(
-                    consumer,
-                    producer,
-                    copy,
-                    until=until,
-                    messages=MESSAGES,
-                    wait=0.2,
-                    timeout=CALL_S,
-                )
-            except KafkaException as error:
-                print(error, flush=True)
+    def outputs(self, message: Message, is_doomed: bool) -> Iterator[dict[str, Any]]:
+        """Return the copy."""
+        copy = {
+            "topic": self.settings.target,
+            "partition": message.partition(),
+            "key": message.key(),
+            "value": message.value(),
+        }
+        yield copy
+        if self.settings.bug == "repeat" and self.random.random() < REPEATED:
+            yield copy
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    Copier(Settings(**json.loads(sys.stdin.readline()))).run()

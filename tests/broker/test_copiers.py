@@ -1,147 +1,185 @@
-"""Kafka's own TransactionalMessageCopier and ours in one group: each message is copied once,
-whatever process is killed.
+"""Short runs of Kafka's own TransactionalMessageCopier and ours in one group, with faults.
+``python -m tests.broker.copies`` makes long ones.
+
+The first tests check the rules themselves.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-import time
+from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from kafka_native import Producer
 from tests.broker import java
-from tests.broker.cluster import Cluster, quiet
-from tests.broker.support import TopicMaker
-from tests.harness import readers
-from tests.harness.processes import started
+from tests.broker.copies.planted import BUGS
+from tests.broker.copies.run import Options, Run, copies_rig
+from tests.broker.copies.verify import DAMAGED, RULES, Records, Result, read, violations
+from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.runs import each_break
 
-ROOT = Path(__file__).resolve().parents[2]
-PARTITIONS = 4
-MESSAGES = 10_000
-DOOMED = 50
-BATCH = 50
-FEED_S = 25.0
-KILLS = ("ours-0", "java-0", "java-1", "ours-1")
-END_S = 180.0
+SENT = 6
 
 
-def commands(cluster: Cluster, source: str, target: str) -> dict[str, list[str]]:
-    """Return the commands of two of each, by their transactional ids."""
-    ours = [sys.executable, "-m", "tests.broker.copier", cluster.bootstrap, source, target, source]
-    theirs = java.java_command(
-        "org.apache.kafka.tools.TransactionalMessageCopier",
-        *("--broker-list", cluster.bootstrap, "--input-topic", source, "--output-topic", target),
-        *(
-            "--input-partition",
-            "0",
-            "--group-mode",
-            "--use-group-metadata",
-            "--enable-random-aborts",
-        ),
-        *("--consumer-group", source, "--transaction-size", "50", "--transaction-timeout", "10000"),
-        "--transactional-id",
-    )
-    return {f"{kind}-{number}": [*command, f"{source}-{kind}-{number}"]
-            for kind, command in (("ours", ours), ("java", theirs)) for number in (0, 1)}  # fmt: skip
+def records(numbers: list[int], first: int = 0) -> Records:
+    return Records(array("q", range(first, first + len(numbers))), array("q", numbers))
 
 
-class Copiers:
-    """Processes that are started again. Kafka's copier ends after the messages of its start time."""
-
-    def __init__(self, started_by: dict[str, list[str]], directory: Path) -> None:
-        self._commands, self._directory = started_by, directory
-        self._processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.starts = dict.fromkeys(started_by, 0)
-
-    def watch(self) -> None:
-        """Start the missing ones."""
-        for name, command in self._commands.items():
-            process = self._processes.get(name)
-            if process is None or process.poll() is not None:
-                self._processes[name] = started(
-                    *command, output=self._directory / f"{name}.out", cwd=ROOT
-                )
-                self.starts[name] += 1
-
-    def kill(self, name: str) -> None:
-        """Kill one with SIGKILL at any moment."""
-        self._processes[name].kill()
-        self._processes[name].wait(20)
-
-    def kill_all(self) -> None:
-        for name in self._processes:
-            self.kill(name)
+def good() -> Result:
+    """Return six messages in two partitions, and their copies that two readers found."""
+    found = {name: [records([0, 2, 4], 7), records([1, 3, 5], 9)] for name in ("after", "during")}
+    copied = {"ours-0": 2, "java-1": 4}
+    return Result(SENT, [records([0, 2, 4]), records([1, 3, 5])], found, copied)
 
 
-def copied(output: Path) -> bool:
-    """Return whether a copier reports copied messages."""
-    said = [json.loads(line) for line in output.read_text().splitlines() if line.startswith("{")]
-    return any(each.get("totalProcessed", 0) > 0 for each in said)
+def test_a_good_result_breaks_no_rule() -> None:
+    assert violations(good()) == []
 
 
-@contextmanager
-def copiers(started_by: dict[str, list[str]], directory: Path) -> Iterator[Copiers]:
-    """Yield the copiers. They have ended at the end of the block."""
-    found = Copiers(started_by, directory)
-    try:
+class Record:
+    """A record of one of the clients."""
+
+    def __init__(self, key: bytes, value: bytes) -> None:
+        self._key, self._value = key, value
+
+    def partition(self) -> int:
+        return 1
+
+    def offset(self) -> int:
+        return 9
+
+    def key(self) -> bytes:
+        return self._key
+
+    def value(self) -> bytes:
+        return self._value
+
+
+def test_a_record_with_the_key_of_another_one_is_damaged() -> None:
+    found = read([Record(b"5", b"5"), Record(b"5", b"7"), Record(b"-3", b"-3")], 2)
+    assert found == [Records(), Records(array("q", [9] * 3), array("q", [5, DAMAGED, -3]))]
+
+
+def missed_by_one(result: Result) -> None:
+    result.readings["during"][1] = records([1, 3], 9)
+
+
+def elsewhere_for_one(result: Result) -> None:
+    result.readings["during"][1] = records([1, 3, 5], 8)
+
+
+def skipped(result: Result) -> None:
+    for reading in result.readings.values():
+        reading[0] = records([0, 4])
+
+
+def not_in_the_input(result: Result) -> None:
+    result.input[0] = records([0, 4])
+
+
+def copied_twice(result: Result) -> None:
+    for reading in result.readings.values():
+        reading[0] = records([0, 2, 2, 4])
+
+
+def twice_at_first(result: Result) -> None:
+    result.readings["during"][1] = records([1, 1, 3, 5])
+
+
+def overtaken(result: Result) -> None:
+    for reading in result.readings.values():
+        reading[0] = records([0, 4, 2])
+
+
+def swapped(result: Result) -> None:
+    for reading in result.readings.values():
+        reading.reverse()
+
+
+def damaged(result: Result) -> None:
+    result.readings["after"][0] = records([0, 2, DAMAGED])
+
+
+def never_sent(result: Result) -> None:
+    result.readings["after"][0] = records([0, 2, 4, 6])
+
+
+def doomed(result: Result) -> None:
+    result.readings["during"][0] = records([0, -2, 2, 4])
+
+
+def left_open(result: Result) -> None:
+    result.open_transactions.append("producer 7 has an open transaction")
+
+
+def idle(result: Result) -> None:
+    result.copied["java-1"] = 0
+
+
+def none_started(result: Result) -> None:
+    result.copied.clear()
+
+
+def reader_died(result: Result) -> None:
+    result.reader_errors.append("the reader ended")
+
+
+BREAKS: dict[str, list[Callable[[Result], None]]] = {
+    "readers_agree": [missed_by_one, elsewhere_for_one],
+    "nothing_lost": [skipped, missed_by_one, not_in_the_input],
+    "nothing_twice": [copied_twice, twice_at_first],
+    "in_order": [overtaken],
+    "only_what_was_sent": [swapped, damaged, never_sent],
+    "nothing_aborted_is_seen": [doomed],
+    "nothing_is_open": [left_open],
+    "all_took_part": [idle, none_started],
+    "reader_continues": [reader_died],
+}
+
+
+@each_break(BREAKS)
+def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:
+    result = good()
+    break_it(result)
+    assert rule in {text.split(":")[0] for text in violations(result)}
+
+
+def test_every_rule_has_a_violation() -> None:
+    assert set(BREAKS) == {rule.__name__ for rule in RULES}
+    assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Rig]:
+    """Yield three brokers behind proxies."""
+    if why := java.missing():
+        pytest.skip(f"Kafka's copier: {why}")
+    with rig_or_skip(copies_rig(0)) as found:
         yield found
-    finally:
-        found.kill_all()
-
-
-def feed(producer: Producer, topic: str, numbers: range, value: Callable[[int], str]) -> None:
-    """Produce these numbers in a transaction."""
-    producer.begin_transaction()
-    for number in numbers:
-        producer.produce(topic, value(number), key=str(number), partition=number % PARTITIONS)
 
 
 @pytest.mark.slow
-def test_kafkas_copiers_and_ours_copy_each_message_once(
-    owned3: Cluster, new_topic: TopicMaker, tool: object, tmp_path: Path
-) -> None:
-    source, target = new_topic(owned3, PARTITIONS), new_topic(owned3, PARTITIONS)
-    conf = {"bootstrap.servers": owned3.bootstrap, "transactional.id": f"{source}-feed"}
-    batches = range(0, MESSAGES, BATCH)
-    with (
-        Producer(quiet(conf)) as producer,
-        copiers(commands(owned3, source, target), tmp_path) as group,
-    ):
-        producer.init_transactions(60)
-        kills = list(KILLS)
-        began = time.monotonic()
-        for done, first in enumerate(batches):
-            feed(producer, source, range(first, first + BATCH), str)
-            producer.commit_transaction(60)
-            if first % (20 * BATCH) == 0:
-                feed(producer, source, range(DOOMED), lambda number: f"doomed {number}")
-                producer.flush(30)
-                producer.abort_transaction(60)
-            group.watch()
-            if kills and done >= len(batches) * (len(KILLS) - len(kills) + 1) // (len(KILLS) + 2):
-                group.kill(kills.pop(0))
-            time.sleep(max(0.0, began + FEED_S * done / len(batches) - time.monotonic()))
-        deadline = time.monotonic() + END_S
-        while len(set(readers.by_ours(owned3, target, PARTITIONS, 0).values())) < MESSAGES:
-            assert time.monotonic() < deadline, (
-                f"not copied in {END_S} s, starts: {group.starts}; see {tmp_path}"
-            )
-            time.sleep(1)
-    assert not kills
-    expected = sorted(range(MESSAGES))
-    for read in (readers.by_ours, readers.by_theirs):
-        found = sorted(map(int, read(owned3, target, PARTITIONS, 0).values()))
-        assert found == expected, (
-            f"{len(found)} messages, {len(set(found))} of them different; see {tmp_path}"
-        )
-    assert readers.open_transactions(owned3, target, source) == []
-    assert all(copied(tmp_path / f"{name}.out") for name in group.starts), (
-        f"not all took part, see {tmp_path}"
+@pytest.mark.broker
+@pytest.mark.timeout(900)
+def test_kafkas_copiers_and_ours_copy_each_message_once(three: Rig) -> None:
+    options = Options(seconds=25.0, rate=1000, lead=8_000, messages=100, fault_every_s=(0.5, 2.5))
+    run = Run(three, options)
+    result = run.run()
+    print("\n".join([str(options), *run.lines()]))
+    assert violations(result) == [], f"the processes' output is in {run.directory}"
+    assert result.sent
+    assert run.faults
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_of_a_copier_is_caught(three: Rig, name: str) -> None:
+    options = Options(
+        seconds=8.0, rate=1000, messages=50, fault_every_s=(1.0, 2.0), bug=name, faults=("cut",)
     )
-    print(f"{MESSAGES} messages copied once; starts: {group.starts}")
+    run = Run(three, options)
+    found = violations(run.run())
+    print("\n".join([str(options), *run.lines(), *found]))
+    assert {text.split(":")[0] for text in found} & BUGS[name].rules

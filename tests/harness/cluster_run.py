@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,7 @@ from kafka_native import ElectionType
 from kafka_native.admin import AdminClient, NewPartitionReassignment
 from tests.broker.cluster import Broker, Cluster, Listener, NoBroker, quiet, start
 from tests.broker.support import in_sync
-from tests.harness.processes import Child
+from tests.harness.processes import Child, Process
 from tests.harness.proxy import Chaos, Proxy
 from tests.harness.runs import FaultRun
 from tests.harness.wall_clock import WallClock
@@ -96,7 +96,7 @@ class ClusterRun(FaultRun):
         super().__init__(name, options.seed, options.faults)
         self._cluster, self._proxies, self._fates = rig
         self._limits, self._topics = options, topics
-        self._slots: dict[int, Child] = {}
+        self._slots: dict[int, Process] = {}
         self._start_at: dict[int, float] = {}  # slots whose process was killed
         self._open_at: dict[
             Proxy, tuple[float, str]
@@ -188,17 +188,21 @@ class ClusterRun(FaultRun):
         self._watch(max([0.0, *due]))
         self._cluster.wait_until_up()
 
-    def _all_alive(self) -> None:
-        """Raise AssertionError if a process ended by itself."""
-        died = {
+    def _codes(self, among: Container[int] | None) -> dict[int, int | None]:
+        """Return the exit codes of the processes in these slots."""
+        return {
             slot: process.code()
             for slot, process in self._slots.items()
-            if process.code() is not None
+            if among is None or slot in among
         }
+
+    def _all_alive(self, among: Container[int] | None = None) -> None:
+        """Raise AssertionError if a process of these slots ended by itself."""
+        died = {slot: code for slot, code in self._codes(among).items() if code is not None}
         assert not died, f"processes ended by themselves: {died}, see {self.directory}"
 
-    def _all_gone(self) -> bool:
-        codes = [process.code() for process in self._slots.values()]
+    def _all_gone(self, among: Container[int] | None = None) -> bool:
+        codes = self._codes(among).values()
         assert set(codes) <= {0, None}, f"processes ended with {codes}, see {self.directory}"
         return None not in codes
 
@@ -219,23 +223,28 @@ class ClusterRun(FaultRun):
 
     # --- faults ---
 
-    def _victim(self) -> int | None:
-        """Return a healthy process, if there is another one."""
+    def _victim(self, among: Container[int] | None = None) -> int | None:
+        """Return a healthy process of these slots, if there is another one in any slot."""
         well = [
             slot
             for slot, each in self._slots.items()
             if slot not in self._start_at
             and each.resume_at is None
+            and each.code() is None
             and self._busy_until.get(slot, 0.0) < time.monotonic()
         ]
-        return self._random.choice(well) if len(well) > 1 else None
+        found = [slot for slot in well if among is None or slot in among]
+        return self._random.choice(found) if found and len(well) > 1 else None
 
-    def _well(self) -> Child | None:
+    def _well(self) -> Process | None:
         slot = self._victim()
         return None if slot is None else self._slots[slot]
 
     def _fault_kill(self) -> bool:
-        slot = self._victim()
+        return self._kill(self._victim())
+
+    def _kill(self, slot: int | None) -> bool:
+        """Kill the process of a slot, if there is one, and start it again later."""
         if slot is not None:
             self._slots[slot].kill()
             self._start_at[slot] = time.monotonic() + self._random.uniform(0.0, 3.0)
@@ -274,10 +283,20 @@ class ClusterRun(FaultRun):
 
     def _fault_broker(self) -> bool:
         """Stop or kill a broker for a while."""
+        return self._send_away(("stop", "kill"))
+
+    def _fault_stop_broker(self) -> bool:
+        return self._send_away(("stop",))
+
+    def _fault_kill_broker(self) -> bool:
+        return self._send_away(("kill",))
+
+    def _send_away(self, ends: Sequence[str]) -> bool:
+        """End a broker in one of these ways, and start it again later."""
         if not self._may_hit_a_broker():
             return False
         broker = self._random.choice(list(self._cluster.brokers.values()))
-        self._random.choice([broker.stop, broker.kill])()
+        getattr(broker, self._random.choice(ends))()
         self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
         return True
 

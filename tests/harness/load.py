@@ -10,11 +10,12 @@ from typing import Any
 import kafka_native
 from tests.broker.cluster import Cluster, quiet
 
-STEP_S = 0.02
-
 
 class Load(threading.Thread):
     """Produces with idempotence until it is stopped."""
+
+    step_s = 0.02
+    """The time between two steps."""
 
     def __init__(
         self, cluster: Cluster, rate: int, message: Callable[[int], dict[str, Any]], **conf: Any
@@ -43,15 +44,19 @@ class Load(threading.Thread):
             self.failed.append(f"the load ended: {error}")
 
     def _produce_on(self) -> None:
-        share = max(1, int(self._rate * STEP_S))
+        count = max(1, int(self._rate * self.step_s))
         next_at = time.monotonic()
         while not self._ended.is_set():
-            for _ in range(share):
-                self._produce(self.sent)
-                self.sent += 1
-            self._producer.poll(0)
-            next_at = max(next_at + STEP_S, time.monotonic() - 1)
+            self._produce_some(count)
+            next_at = max(next_at + self.step_s, time.monotonic() - 1)
             self._ended.wait(max(next_at - time.monotonic(), 0))
+
+    def _produce_some(self, count: int) -> None:
+        """Produce the messages of a step."""
+        for _ in range(count):
+            self._produce(self.sent)
+            self.sent += 1
+        self._producer.poll(0)
 
     def _produce(self, number: int) -> None:
         def on_delivery(error: Any, message: Any) -> None:

@@ -33,7 +33,8 @@ def started(*command: str, output: Path, **options: Any) -> subprocess.Popen[byt
     """Start a guarded process without input. Its output is appended to a file."""
     with output.open("ab") as printed:
         return subprocess.Popen(
-            guarded(*command), stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, **options
+            guarded(*command),
+            **{"stdin": subprocess.DEVNULL, "stdout": printed, "stderr": printed, **options},
         )
 
 
@@ -51,44 +52,22 @@ def output(*command: str, **how: Any) -> str:
     return done.stdout
 
 
-class Child:
-    """A module of ours in a guarded process.
+class Process:
+    """A guarded process that faults kill and freeze."""
 
-    Its standard input is a line of settings, then commands.
-    """
-
-    def __init__(
-        self,
-        module: str,
-        settings: Any,
-        output: Path,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
-        """``settings`` is a dataclass. The module gets it as JSON.
-
-        Its output is appended to ``output``. ``environment`` is by default that of the tests.
-        """
-        with output.open("ab") as printed:
-            self._process = subprocess.Popen(
-                guarded(sys.executable, "-m", module),
-                stdin=subprocess.PIPE,
-                stdout=printed,
-                stderr=printed,
-                cwd=ROOT,
-                env=environment,
-                text=True,
-            )
+    def __init__(self, *command: str, output: Path, **options: Any) -> None:
+        """Its output is appended to ``output``. ``options`` are those of ``subprocess.Popen``."""
+        self._process = started(*command, output=output, cwd=ROOT, **options)
         self.unlimit_at: float | None = None
         """The time at which the process must get file descriptors again."""
         self.resume_at: float | None = None
         """The time at which a stopped process must be resumed."""
-        self.send(json.dumps(asdict(settings)))
 
     def send(self, line: str) -> None:
-        """Send a command. A process that has just died doesn't read it."""
-        assert self._process.stdin is not None
+        """Send a command to its standard input. A process that has just died doesn't read it."""
+        assert self._process.stdin is not None, "a process without input gets no command"
         with suppress(BrokenPipeError):
-            self._process.stdin.write(line + "\n")
+            self._process.stdin.write(line.encode() + b"\n")
             self._process.stdin.flush()
 
     def kill(self) -> None:
@@ -130,6 +109,28 @@ class Child:
     def code(self) -> int | None:
         """Return the exit code, or None while it runs."""
         return self._process.poll()
+
+
+class Child(Process):
+    """A module of ours in a guarded process.
+
+    Its standard input is a line of settings, then commands.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        settings: Any,
+        output: Path,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """``settings`` is a dataclass. The module gets it as JSON.
+
+        Its output is appended to ``output``. ``environment`` is by default that of the tests.
+        """
+        command = sys.executable, "-m", module
+        super().__init__(*command, output=output, stdin=subprocess.PIPE, env=environment)
+        self.send(json.dumps(asdict(settings)))
 
 
 def say(event: str, **values: Any) -> None:

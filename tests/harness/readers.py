@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import confluent_kafka
 
@@ -29,30 +30,40 @@ ENDED = {0: "Empty", 4: "CompleteCommit", 5: "CompleteAbort", 6: "Dead"}
 """
 
 
-def _read(lib: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
+def messages(library: ModuleType, cluster: Cluster, topic: str, partitions: int) -> Iterator[Any]:
+    """Yield the committed messages of a topic, up to its end.
+
+    The reader gives up if nothing arrives for a while.
+    """
     conf = {
         "bootstrap.servers": cluster.bootstrap,
         "group.id": "readers",
         "isolation.level": "read_committed",
     }
-    consumer = lib.Consumer(
+    consumer = library.Consumer(
         quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False})
     )
-    consumer.assign([lib.TopicPartition(topic, number, 0) for number in range(partitions)])
-    found: dict[Place, str] = {}
+    consumer.assign([library.TopicPartition(topic, number, 0) for number in range(partitions)])
     ends: set[int] = set()
     deadline = time.monotonic() + WAIT_S
     while len(ends) < partitions:
         assert time.monotonic() < deadline, (
-            f"{lib.__name__} has read to the end of {sorted(ends)} only"
+            f"{library.__name__} has read to the end of {sorted(ends)} only"
         )
         for message in consumer.consume(1000, 0.5):
             if message.error() is None:
-                found[message.partition(), message.offset()] = message.value().decode()
-            elif message.error().code() == lib.KafkaError._PARTITION_EOF:
+                deadline = time.monotonic() + WAIT_S
+                yield message
+            elif message.error().code() == library.KafkaError._PARTITION_EOF:
                 ends.add(message.partition())
     consumer.close()
-    return found
+
+
+def _read(library: ModuleType, cluster: Cluster, topic: str, partitions: int) -> dict[Place, str]:
+    return {
+        (message.partition(), message.offset()): message.value().decode()
+        for message in messages(library, cluster, topic, partitions)
+    }
 
 
 def by_ours(cluster: Cluster, topic: str, partitions: int, _: int) -> dict[Place, str]:
@@ -85,15 +96,27 @@ def by_java(cluster: Cluster, topic: str, _: int, count: int) -> dict[Place, str
     return {(int(partition), int(offset)): value for partition, offset, value in found}
 
 
-def is_committed(cluster: Cluster, topic: str, partitions: int, group: str) -> bool:
-    """Return whether the group has committed the end of each partition."""
+def is_committed(
+    cluster: Cluster,
+    topic: str,
+    partitions: int,
+    group: str,
+    ends: Mapping[int, int] | None = None,
+) -> bool:
+    """Return whether the group has committed the end of each partition.
+
+    ``ends``: the offsets to be committed at least, by partition. By default the ends of the logs.
+    """
     with kafka_native.Consumer(
         quiet({"bootstrap.servers": cluster.bootstrap, "group.id": group})
     ) as consumer:
         places = [kafka_native.TopicPartition(topic, number) for number in range(partitions)]
-        stored = consumer.committed(places, 30)
-        ends = [consumer.get_watermark_offsets(place, 30)[1] for place in places]
-        return all(max(each.offset, 0) == end for each, end in zip(stored, ends, strict=True))
+        if ends is None:
+            ends = {each.partition: consumer.get_watermark_offsets(each, 30)[1] for each in places}
+        return all(
+            max(each.offset, 0) >= ends.get(each.partition, 0)
+            for each in consumer.committed(places, 30)
+        )
 
 
 def open_transactions(cluster: Cluster, topic: str, group: str) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import click
 import pytest
 
-from tests.harness.processes import Child
+from tests.harness.processes import Process
 
 T = TypeVar("T")
 Rule = Callable[[T], Iterator[str]]
@@ -54,7 +54,7 @@ class FaultRun:
         if getattr(self, f"_fault_{kind}")():
             self.faults[kind] += 1
 
-    def _freeze(self, victim: Child | None, share: tuple[float, float], of_s: float) -> bool:
+    def _freeze(self, victim: Process | None, share: tuple[float, float], of_s: float) -> bool:
         """Stop a process, if there is one, for a share of a time."""
         if victim is not None:
             victim.stop(self._random.uniform(*share) * of_s)

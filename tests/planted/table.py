@@ -13,7 +13,9 @@ from typing import NamedTuple
 from tests.broker import test_planted
 from tests.broker.acked.planted import BUGS as ACKED
 from tests.broker.bank.planted import BUGS as BANK
+from tests.broker.chain.planted import BUGS as CHAIN
 from tests.broker.chaos.planted import BUGS as CHAOS
+from tests.broker.copies.planted import BUGS as COPIES
 from tests.planted.mutants import MUTANTS, ROOT
 
 PAGE = ROOT / "docs" / "internals" / "planted-bugs.md"
@@ -61,7 +63,9 @@ def rows() -> Iterator[Row]:
         )
     for workload, member, bugs in (
         ("chaos", "tests/broker/chaos/member.py", CHAOS),
-        ("bank", "tests/broker/bank/processor.py", BANK),
+        ("bank", "tests/broker/transformer.py", BANK),
+        ("copies", "tests/broker/copies/run.py", COPIES),
+        ("chain", "tests/broker/copier.py", CHAIN),
     ):
         for name, planted in bugs.items():
             yield Row(name, planted.what, f"`{member}`", workload, named(planted.rules))

@@ -21,12 +21,12 @@ from tests.broker.cluster import Cluster, quiet
 from tests.broker.support import create, delete
 from tests.harness.cluster_run import CLIENT_FAULTS, ClusterRun, FaultOptions, Rig, rig
 from tests.harness.processes import said
+from tests.harness.readers import messages
 from tests.harness.runs import counted
 from tests.waiting import wait_for
 
 PARTITIONS = 6
 END_S = 200.0
-READ_S = 300.0
 SETTLED_S = 35.0
 """After the last fault, every message has its outcome within this time."""
 CLOSE_S = 5.0
@@ -196,27 +196,14 @@ class Run(ClusterRun):
 
 def read(library: ModuleType, cluster: Cluster, topic: str) -> tuple[Log, list[str]]:
     """Read the topic to its end. Return the log, and texts about records that aren't ours."""
-    conf = {"bootstrap.servers": cluster.bootstrap, "group.id": "readers"}
-    consumer = library.Consumer(
-        quiet({**conf, "enable.partition.eof": True, "enable.auto.commit": False})
-    )
-    consumer.assign([library.TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
     log: Log = {number: [] for number in range(PARTITIONS)}
     damaged: list[str] = []
-    ends: set[int] = set()
-    deadline = time.monotonic() + READ_S
-    while len(ends) < PARTITIONS:
-        assert time.monotonic() < deadline, f"{library.__name__} has read {sorted(ends)} only"
-        for message in consumer.consume(1000, 0.5):
-            if message.error() is None:
-                place = message.partition(), message.offset()
-                try:
-                    number = payload.number_of(message.value(), topic, message.partition())
-                except (AssertionError, ValueError) as error:
-                    damaged.append(f"[{place[0]}] @{place[1]}: {error}")
-                else:
-                    log[place[0]].append((place[1], number))
-            elif message.error().code() == library.KafkaError._PARTITION_EOF:
-                ends.add(message.partition())
-    consumer.close()
+    for message in messages(library, cluster, topic, PARTITIONS):
+        place = message.partition(), message.offset()
+        try:
+            number = payload.number_of(message.value(), topic, message.partition())
+        except (AssertionError, ValueError) as error:
+            damaged.append(f"[{place[0]}] @{place[1]}: {error}")
+        else:
+            log[place[0]].append((place[1], number))
     return log, damaged

@@ -8,7 +8,6 @@ import json
 import random
 import time
 import uuid
-from collections import Counter
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,10 +16,11 @@ from tests.broker.bank.processor import Settings
 from tests.broker.bank.verify import Result
 from tests.broker.cluster import Cluster
 from tests.broker.support import create, delete
+from tests.broker.transformer import figures
 from tests.harness import readers
 from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
 from tests.harness.load import Load
-from tests.harness.processes import Child, said
+from tests.harness.processes import Child
 from tests.harness.runs import counted
 from tests.waiting import wait_for
 
@@ -151,13 +151,7 @@ class Run(ClusterRun):
 
     def lines(self) -> list[str]:
         """Return the figures of the run."""
-        done: Counter[str] = Counter()
-        ends: Counter[str] = Counter()
-        for event in said(self.directory):
-            if event["e"] == "progress":
-                done += Counter({name: event[name] for name in ("committed", "aborted")})
-            elif event["e"] == "error":
-                ends[event["name"]] += 1
+        done, ends = figures(self.directory)
         return [
             (
                 f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
@@ -166,7 +160,7 @@ class Run(ClusterRun):
             f"orders: {len(self.result.orders)}; entries seen: "
             + ", ".join(f"{name} {len(found)}" for name, found in self.result.readings.items()),
             (
-                f"transactions: {done['committed']} committed, {done['aborted']} aborted; "
+                f"transactions: {done['transactions']} committed, {done['aborted']} aborted; "
                 f"processes: {self._lives}"
             ),
             f"new clients after: {counted(ends)}",
