@@ -65,6 +65,13 @@ class Operation:
     def polls(self) -> Iterator[Poll]:
         return (step for step in self.steps if isinstance(step, Poll))
 
+    def moves(self) -> Iterator[Move]:
+        return (step for step in self.steps if isinstance(step, Move))
+
+    def is_move(self) -> bool:
+        """Return whether it only moves the consumer."""
+        return bool(self.steps) and all(isinstance(step, Move) for step in self.steps)
+
     def __str__(self) -> str:
         return f"operation of process {self.process} at {self.begin:.3f}"
 
@@ -140,10 +147,9 @@ def export(operations: Iterable[Operation], file: TextIO) -> None:
     """Write the history as EDN in the form of jepsen.tests.kafka: one map a line, by time."""
     events: list[tuple[float, int, str, str, str]] = []
     for operation in operations:
-        moves = [step for step in operation.steps if isinstance(step, Move)]
         name, values = "txn", [_value(operation, False), _value(operation, True)]
-        if len(moves) == len(operation.steps):
-            keys = sorted({key for move in moves for key in move.positions})
+        if operation.is_move():
+            keys = sorted({key for move in operation.moves() for key in move.positions})
             name, values = "assign", [f"[{' '.join(map(str, keys))}]"] * 2
         events.append((operation.begin, operation.process, "invoke", name, values[0]))
         end = float("inf") if operation.end is None else operation.end

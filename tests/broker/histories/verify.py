@@ -80,7 +80,7 @@ class Analysis:
     def jumps(self) -> list[Jump]:
         """The polls that don't continue at the position of their process."""
         positions: dict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
-        found = []
+        found: list[Jump] = []
         for index, operation in enumerate(self.operations):
             mine = positions[operation.process]
             for step in operation.steps:
