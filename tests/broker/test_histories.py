@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 from hypothesis import assume, given, settings
@@ -31,7 +31,10 @@ from tests.broker.histories.history import (
     read,
 )
 from tests.broker.histories.model import Model
+from tests.broker.histories.planted import BUGS
+from tests.broker.histories.run import Options, Run, histories_rig
 from tests.broker.histories.verify import RULES, Analysis, count_cycles, violations
+from tests.harness.cluster_run import Rig, rig_or_skip
 
 BEGIN_S, POLL_S, COMMIT_S, END_S = 0.0, 4.0, 6.0, 9.0
 
@@ -225,6 +228,7 @@ def test_each_planted_anomaly_is_named(name: str, history: list[Operation]) -> N
 
 def test_every_rule_has_a_planted_anomaly() -> None:
     assert set(PLANTED) == {rule.__name__ for rule in RULES}
+    assert set().union(*(bug.rules for bug in BUGS.values())) <= set(PLANTED)
 
 
 # --- histories of a correct model ---
@@ -402,3 +406,39 @@ def test_versions_are_what_was_committed() -> None:
         0: [(0, 10), (1, 11), (3, 20), (7, 14)],
         1: [(0, 12), (2, 13)],
     }
+
+
+# --- runs on real brokers ---
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Rig]:
+    """Yield three brokers behind proxies."""
+    with rig_or_skip(histories_rig(0)) as found:
+        yield found
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+def test_a_history_of_real_brokers_has_no_anomaly(three: Rig) -> None:
+    options = Options(seconds=20.0, fault_every_s=(0.5, 2.0))
+    run = Run(three, options)
+    found = violations(run.run())
+    print("\n".join([str(options), *run.lines()]))
+    assert found == [], f"the processes' output is in {run.directory}"
+    assert sum(each.outcome == OK and any(each.sends()) for each in run.operations) > 10
+    assert any(any(each.polls()) for each in run.operations if each.process >= 0)
+    assert run.faults
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", BUGS)
+def test_every_planted_bug_of_a_process_is_caught(three: Rig, name: str) -> None:
+    options = Options(seconds=4.0, fault_every_s=(1.0, 2.0), bug=name, faults=("cut",))
+    run = Run(three, options)
+    found = violations(run.run())
+    print("\n".join([str(options), *run.lines(), *found]))
+    assert names(found) & BUGS[name].rules

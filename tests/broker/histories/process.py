@@ -51,7 +51,7 @@ BACK_MAX = 50
 DOOM = 0.1
 """The share of the transactions that are aborted on purpose."""
 SWITCH, REASSIGN, SEEK_BACK, FLUSH = 0.01, 0.02, 0.03, 0.2
-SKIP = 0.05
+SKIP = 0.3
 """The share of the polls in which the bug ``skip`` leaves out a message."""
 
 
