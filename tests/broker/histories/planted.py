@@ -5,12 +5,12 @@ from __future__ import annotations
 from tests.broker.chaos.planted import Bug
 
 BUGS = {
-    "uncommitted": Bug(
+    "dirty-poll": Bug(
         "A process polls messages of open and aborted transactions",
         {"aborted_read", "intermediate_read", "precommitted_read"},
     ),
-    "promise": Bug(
+    "promised-abort": Bug(
         "A process reports an aborted transaction as committed", {"lost_write", "unseen"}
     ),
-    "skip": Bug("A process leaves out a message", {"poll_skip", "internal_poll_skip"}),
+    "poll-gap": Bug("A process leaves out a message", {"poll_skip", "internal_poll_skip"}),
 }

@@ -52,7 +52,7 @@ DOOM = 0.1
 """The share of the transactions that are aborted on purpose."""
 SWITCH, REASSIGN, SEEK_BACK, FLUSH = 0.01, 0.02, 0.03, 0.2
 SKIP = 0.3
-"""The share of the polls in which the bug ``skip`` leaves out a message."""
+"""The share of the polls in which the bug ``poll-gap`` leaves out a message."""
 
 
 @dataclass
@@ -254,7 +254,7 @@ class Worker:
     def _abort_on_purpose(self, operation: Operation) -> None:
         if self._random.random() < 0.7:
             self._producer.flush(CALL_S)  # it is in the log, and nobody may see it
-        is_promised = self._settings.bug == "promise"
+        is_promised = self._settings.bug == "promised-abort"
         if is_promised:
             self._log_commit(operation)
         self._producer.abort_transaction(CALL_S)
@@ -301,7 +301,7 @@ class Worker:
                 raise self._client.KafkaException(error)
             else:
                 say("error", name=error.name(), text=error.str(), fatal=False)
-        if self._settings.bug == "skip" and self._random.random() < SKIP:
+        if self._settings.bug == "poll-gap" and self._random.random() < SKIP:
             for found in poll.messages.values():
                 del found[len(found) // 2 : -1]
         operation.steps += [*self._take_moves(), poll]

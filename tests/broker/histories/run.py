@@ -106,7 +106,7 @@ class Run(ClusterRun):
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
             "isolation.level": (
-                "read_uncommitted" if options.bug == "uncommitted" else "read_committed"
+                "read_uncommitted" if options.bug == "dirty-poll" else "read_committed"
             ),
         }
         if options.protocol == "classic":
