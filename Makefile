@@ -130,7 +130,7 @@ matrix: build $(VENV)/.test-ready apt-broker kerberos ## each feature on a broke
 test-spark-versions: build $(VENV)/.test-ready apt-broker ## the Spark package with other versions of PySpark
 	$(PY) -m tests.spark.versions $(ARGS)
 
-chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on real brokers, recorded in bench/reliability (WORKLOAD=acked|bank|chaos|copies|chain|share|spark MINUTES=10 SEED=7)
+chaos: build $(VENV)/.test-ready apt-broker ## a run with faults on real brokers, recorded in bench/reliability (WORKLOAD=acked|bank|chaos|copies|chain|histories|share|spark MINUTES=10 SEED=7)
 	$(PY) -m tests.broker.$(or $(WORKLOAD),acked) --seconds $$((60 * $(or $(MINUTES),10))) $(if $(SEED),--seed $(SEED)) --record $(ARGS)
 
 soak: build $(VENV)/.test-ready ## long runs of one process and its clients, recorded in bench/reliability (WORKLOAD=steady|open_close|overload|scale MINUTES=10 for steady)
@@ -142,7 +142,7 @@ simulate: build $(VENV)/.test-ready ## clients, a mock cluster and faults on one
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 
-PLANTED := tests/planted tests/broker/test_planted.py tests/broker/test_acked.py tests/broker/test_chaos.py tests/broker/test_bank.py tests/broker/test_copiers.py tests/broker/test_chain.py tests/broker/test_share.py
+PLANTED := tests/planted tests/broker/test_planted.py tests/broker/test_acked.py tests/broker/test_chaos.py tests/broker/test_bank.py tests/broker/test_copiers.py tests/broker/test_chain.py tests/broker/test_share.py tests/broker/test_histories.py
 
 # A tree of its own, with copies of the tests, as a sanitizer build.
 test-planted: apt-build apt-broker $(VENV)/.test-ready ## all planted bugs, of the Python code, the C core and the test programs: each must be caught by its rule

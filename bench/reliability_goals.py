@@ -379,6 +379,15 @@ GOALS = (
         "make test-planted",
     ),
     Goal(
+        "G19",
+        "Histories of transactions, checked for cycles",
+        "20,000 transactions, 20 faults",
+        "1 M transactions, 500 faults",
+        "make chaos WORKLOAD=histories MINUTES=60",
+        "histories",
+        (Need("transactions", records, 20_000, 1e6), Need("faults", faults, 20, 500)),
+    ),
+    Goal(
         "G20",
         "Share groups under faults: each record accepted, none twice with a success",
         "100,000 records, 20 faults",

@@ -17,7 +17,7 @@ from dev.version import ROOT
 FOLDER = ROOT / "bench" / "reliability"
 PAGE = ROOT / "docs" / "RELIABILITY.md"
 CHARTS = "reliability"
-UNDER_FAULTS = ("acked", "copies", "bank", "chaos", "chain")
+UNDER_FAULTS = ("acked", "copies", "bank", "chaos", "chain", "histories")
 """The workloads whose faults are made by the run."""
 ACKED = "acked"
 RULES = {"acked_is_there": "Lost", "nothing_twice": "Twice", "in_order": "Out of order"}

@@ -16,6 +16,7 @@ from tests.broker.bank.planted import BUGS as BANK
 from tests.broker.chain.planted import BUGS as CHAIN
 from tests.broker.chaos.planted import BUGS as CHAOS
 from tests.broker.copies.planted import BUGS as COPIES
+from tests.broker.histories.planted import BUGS as HISTORIES
 from tests.broker.share.planted import BUGS as SHARE
 from tests.planted.mutants import MUTANTS, ROOT
 
@@ -67,6 +68,7 @@ def rows() -> Iterator[Row]:
         ("bank", "tests/broker/transformer.py", BANK),
         ("copies", "tests/broker/copies/run.py", COPIES),
         ("chain", "tests/broker/copier.py", CHAIN),
+        ("histories", "tests/broker/histories/process.py", HISTORIES),
         ("share", "tests/broker/share/member.py", SHARE),
     ):
         for name, planted in bugs.items():

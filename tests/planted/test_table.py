@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.planted.table import PAGE, rows, with_table
 from tests.planted.workload import WORKLOADS
 
-ON_REAL_BROKERS = {"acked", "chaos", "bank", "copies", "chain", "share"}
+ON_REAL_BROKERS = {"acked", "chaos", "bank", "copies", "chain", "share", "histories"}
 
 
 def test_the_page_has_each_planted_bug() -> None:
