@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import sys
 import threading
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -67,7 +66,7 @@ class Transformer(ABC, Generic[S]):
         """Transform messages, and end the process after the command to leave."""
         if self.settings.bug == "rewind":
             eos.rewind = lambda consumer: None
-        threading.Thread(target=self._listen, daemon=True).start()
+        client_faults.listen(self._leaving, self._is_refused)
         while not self._leaving.is_set():
             try:
                 self._work()
@@ -76,15 +75,6 @@ class Transformer(ABC, Generic[S]):
                 say("error", name=cause.name(), text=cause.str(), fatal=cause.fatal())
         say("left")
         os._exit(0)  # the listener still reads
-
-    def _listen(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "leave":
-                self._leaving.set()
-            else:
-                client_faults.obey(line, self._is_refused)
-        if not self._leaving.is_set():
-            os._exit(3)  # the run has ended
 
     def _is_refused(self) -> bool:
         """Use the producer in a forked child. Return whether it refuses that."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
+import threading
 from collections.abc import Callable
 
 from tests.harness.processes import say
@@ -44,3 +46,21 @@ def obey(command: str, is_refused: Callable[[], bool]) -> None:
         fork(is_refused)
     else:
         raise ValueError(f"there is no command {command!r}")
+
+
+def listen(leaving: threading.Event, is_refused: Callable[[], bool]) -> None:
+    """Obey the lines of standard input in a thread. The line ``leave`` sets the event.
+
+    Without it, the end of the input ends the process, because the run has ended.
+    """
+
+    def read() -> None:
+        for line in sys.stdin:
+            if line.strip() == "leave":
+                leaving.set()
+            else:
+                obey(line, is_refused)
+        if not leaving.is_set():
+            os._exit(3)
+
+    threading.Thread(target=read, daemon=True).start()

@@ -137,6 +137,7 @@ class ClusterRun(FaultRun):
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
+        self.seconds = 0.0
 
     @property
     def _bootstrap(self) -> str:
@@ -151,6 +152,10 @@ class ClusterRun(FaultRun):
         clock = self._clocks[slot] = WallClock(self.directory / f"clock-{slot}.{self._lives}")
         self._busy_until.pop(slot, None)
         return Child(module, settings, output, clock.environment)
+
+    def figures(self) -> dict[str, Any]:
+        """Return what a recorded run has beside its faults and records."""
+        return {}
 
     def _check_children(self) -> None:
         """Raise AssertionError if a client in a forked child wasn't refused, or hung there."""
@@ -168,6 +173,7 @@ class ClusterRun(FaultRun):
             pause_s = self._random.uniform(*self._limits.fault_every_s)
             self._watch(min(time.monotonic() + pause_s, deadline))
         self._heal()
+        self._check_children()
 
     def _watch(self, until: float) -> None:
         """End the faults that are due, until a time."""

@@ -150,17 +150,7 @@ class Producing:
 
 def main() -> None:
     producing = Producing(Settings(**json.loads(sys.stdin.readline())))
-
-    def listen() -> None:
-        for line in sys.stdin:
-            if line.strip() == "leave":
-                producing.leaving.set()
-            else:
-                client_faults.obey(line, producing.is_refused)
-        if not producing.leaving.is_set():
-            os._exit(3)  # the run has ended
-
-    threading.Thread(target=listen, daemon=True).start()
+    client_faults.listen(producing.leaving, producing.is_refused)
     try:
         producing.run()
     except Exception as error:

@@ -103,7 +103,6 @@ class Run(ClusterRun):
             create(self._cluster, self._entries_topic, PARTITIONS)
             self._orders.start()
             self._make_faults()
-            self._check_children()
             self._orders.end(WELL_S)
             wait_for(self._all_is_committed, "the end of the orders to be committed", WELL_S)
             for process in self._slots.values():
@@ -158,6 +157,10 @@ class Run(ClusterRun):
         return readers.is_committed(self._cluster, self._orders_topic, PARTITIONS, self._group)
 
     # --- figures ---
+
+    def records(self) -> int:
+        """Return the number of orders that were acknowledged."""
+        return len(self.result.orders)
 
     def lines(self) -> list[str]:
         """Return the figures of the run."""

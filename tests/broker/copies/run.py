@@ -344,6 +344,14 @@ class Run(ClusterRun):
 
     # --- figures ---
 
+    def records(self) -> int:
+        """Return the number of messages of the feeder."""
+        return self.result.sent
+
+    def figures(self) -> dict[str, Any]:
+        """Return how many messages each copier has copied."""
+        return {"copied": self.result.copied}
+
     def lines(self) -> list[str]:
         """Return the figures of the run."""
         done, ends = figures(self.directory)

@@ -5,7 +5,6 @@ there was an anomaly.
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -15,23 +14,20 @@ from tests.broker.histories.planted import BUGS
 from tests.broker.histories.process import CLIENTS
 from tests.broker.histories.run import Options, Run, histories_rig
 from tests.broker.histories.verify import violations
-from tests.harness.reliability import record
-from tests.harness.runs import drawn, report
+from tests.harness.command import finish, run_options
+from tests.harness.runs import drawn
 
 
 @click.command()
-@click.option("--seconds", default=600.0, show_default=True)
+@run_options(BUGS, "Processes")
 @click.option(
     "--protocol", default="consumer", show_default=True, type=click.Choice(["classic", "consumer"])
 )
 @click.option("--client", default="ours", show_default=True, type=click.Choice(list(CLIENTS)))
 @click.option("--processes", default=4, show_default=True)
-@click.option("--seed", type=int, help="Of the faults (default: drawn, and printed).")
-@click.option("--bug", default="", type=click.Choice(["", *BUGS]), help="Processes misbehave.")
 @click.option(
     "--export", "exported", type=click.Path(path_type=Path), help="Write the history as EDN."
 )
-@click.option("--record", "recorded", is_flag=True, help="Add the run to bench/reliability.")
 def main(seed: int | None, exported: Path | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off processes, stop brokers, move leaders, and check the history."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
@@ -39,13 +35,10 @@ def main(seed: int | None, exported: Path | None, recorded: bool, **rest: object
     with histories_rig(options.seed) as three:
         run = Run(three, options)
         found = violations(run.run())
-        report(run.lines(), found, run.directory)
     if exported is not None:
         with exported.open("w") as file:
             export(run.operations, file)
-    if recorded:
-        record("histories", asdict(options), run.seconds, run.faults, run.transactions, found)
-    sys.exit(bool(found))
+    sys.exit(finish("histories", run, options, found, recorded=recorded))
 
 
 if __name__ == "__main__":

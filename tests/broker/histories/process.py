@@ -38,6 +38,7 @@ from tests.broker.histories.history import (
     Step,
     plain,
 )
+from tests.harness import client_faults
 from tests.harness.processes import say
 
 CLIENTS: dict[str, ModuleType] = {"ours": kafka_native, "confluent": confluent_kafka}
@@ -87,7 +88,7 @@ class Worker:
 
     def run(self) -> None:
         """Work, and end the process after the command to leave."""
-        threading.Thread(target=self._listen, daemon=True).start()
+        client_faults.listen(self._leaving, self._is_refused)
         while not self._leaving.is_set():
             try:
                 self._work()
@@ -97,12 +98,15 @@ class Worker:
         say("left")
         os._exit(0)  # the listener still reads
 
-    def _listen(self) -> None:
-        for line in sys.stdin:
-            if line.strip() == "leave":
-                self._leaving.set()
-        if not self._leaving.is_set():
-            os._exit(3)  # the run has ended
+    def _is_refused(self) -> bool:
+        """Use the producer in a forked child. Return whether it refuses that."""
+        if self._producer is None or self._settings.client != "ours":
+            return True  # librdkafka doesn't refuse it
+        try:
+            self._producer.produce(self._settings.topic, b"of a forked child")
+        except RuntimeError:
+            return True
+        return False
 
     def _work(self) -> None:
         with ExitStack() as stack:

@@ -18,7 +18,14 @@ from tests.broker.histories.process import Settings
 from tests.broker.histories.verify import count_cycles
 from tests.broker.support import create, delete
 from tests.harness import readers
-from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    CLIENT_FAULTS,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.processes import said
 from tests.harness.runs import counted
 from tests.waiting import wait_for
@@ -27,7 +34,10 @@ KEYS = 6
 END_S = 120.0
 BYTES_MAX = 1_000_000
 # Each is drawn once before any comes again.
-DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut", "leaders", "stall")
+DECK = (
+    *("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut", "leaders", "stall"),
+    *(*NETWORK_FAULTS, *CLIENT_FAULTS),
+)
 CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
 """Brokers soon abort a transaction that takes too long."""
 
@@ -127,9 +137,8 @@ class Run(ClusterRun):
 
     # --- figures ---
 
-    @property
-    def transactions(self) -> int:
-        """The transactions whose begin is in the history."""
+    def records(self) -> int:
+        """Return the number of transactions whose begin is in the history."""
         return sum(not each.is_move() for each in self.operations)
 
     def lines(self) -> list[str]:

@@ -29,6 +29,7 @@ from kafka_native import (
     TopicPartition,
 )
 from tests.broker import payload
+from tests.harness import client_faults
 from tests.harness.processes import say
 
 POLL_S = 0.5
@@ -82,10 +83,21 @@ class Member:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self.leaving = threading.Event()
+        self._consumer: ShareConsumer | None = None
+
+    def is_refused(self) -> bool:
+        """Use the consumer in a forked child. Return whether it refuses that."""
+        try:
+            if self._consumer is not None:
+                self._consumer.poll(0)
+        except RuntimeError:
+            return True
+        return self._consumer is None
 
     def run(self) -> None:
         """Return after the command to leave."""
         with ShareConsumer(self._settings.conf) as consumer:
+            self._consumer = consumer
             consumer.subscribe([self._settings.topic])
             while not self.leaving.is_set():
                 self._work(consumer)
@@ -164,14 +176,7 @@ class Member:
 
 def main() -> None:
     member = Member(Settings(**json.loads(sys.stdin.readline())))
-
-    def listen() -> None:
-        for line in sys.stdin:
-            if line.strip() == "leave":
-                member.leaving.set()
-        os._exit(3)  # the run has ended
-
-    threading.Thread(target=listen, daemon=True).start()
+    client_faults.listen(member.leaving, member.is_refused)
     try:
         member.run()
     except BaseException:

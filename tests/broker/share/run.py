@@ -18,7 +18,14 @@ from tests.broker.cluster import quiet
 from tests.broker.share.member import DONE, GONE, REFUSED, UNREPORTED, UNSURE, Settings
 from tests.broker.share.verify import Answer, Delivery, Result
 from tests.broker.support import change_group, create, delete
-from tests.harness.cluster_run import ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    CLIENT_FAULTS,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.load import NumberedLoad
 from tests.harness.runs import counted
 from tests.waiting import wait_for
@@ -35,7 +42,10 @@ END_S = 60.0
 CHECK_INTERVAL_S = 0.5
 ADMIN_S = 10.0
 # Each is drawn once before any comes again.
-DECK = ("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut", "stall", "roll")
+DECK = (
+    *("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut", "stall", "roll"),
+    *(*NETWORK_FAULTS, *CLIENT_FAULTS),
+)
 
 
 def share_rig(seed: int) -> AbstractContextManager[Rig]:
@@ -171,6 +181,10 @@ class Run(ClusterRun):
                 self.result.answers[partition, offset].append(answer)
         elif name == "closed":
             self.result.closed.add(member)
+
+    def records(self) -> int:
+        """Return the number of records that were acknowledged."""
+        return len(self.result.acked)
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the published record."""
