@@ -51,17 +51,18 @@ class Aims:
         """There is no aim yet."""
         self._lock = threading.Lock()
         self._left: list[tuple[Aim, int]] = []  # and how many such frames are to come
-        self.hits: Counter[str] = Counter()
-        """How often each kind of fault was made."""
+        self._hits: Counter[str] = Counter()
 
     def add(self, aim: Aim) -> None:
         with self._lock:
             self._left.append((aim, aim.nth))
 
-    def clear(self) -> None:
-        """Forget the aims that weren't hit."""
+    def end(self) -> Counter[str]:
+        """Forget the aims that weren't hit. Return how often each kind was hit since the last end."""
         with self._lock:
             self._left.clear()
+            hits, self._hits = self._hits, Counter()
+        return hits
 
     def hit(self, api: int, *, of_answers: bool) -> Aim | None:
         """Count a frame, and return the aim that it meets, if any."""
@@ -78,7 +79,7 @@ class Aims:
                     left.append((aim, max(frames - matches, 1)))
             self._left = left
             if found is not None:
-                self.hits[found.kind] += 1
+                self._hits[found.kind] += 1
         return found
 
 

@@ -214,10 +214,8 @@ class ClusterRun(FaultRun):
         self._fates.calm = True
         for proxy in self._proxies:
             if proxy.aims is not None:
-                proxy.aims.clear()
-                self.faults.update(
-                    {f"aimed_{kind}": count for kind, count in proxy.aims.hits.items()}
-                )
+                hits = proxy.aims.end()
+                self.faults.update({f"aimed_{kind}": count for kind, count in hits.items()})
         deadline = time.monotonic() + ROLL_S
         while self._roll:
             assert time.monotonic() < deadline, "the brokers weren't all restarted"
