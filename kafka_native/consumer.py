@@ -1153,7 +1153,8 @@ class Consumer(ConsumerCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the consumer."""
+        """Closes the consumer. After an exception, the messages of the last call come again."""
+        self._hold_back(error)
         self.close()
 
     def __del__(self) -> None:

@@ -86,6 +86,14 @@ class ConsumerCalls(ConsumerCore):
         if not self._uses_offset_files:
             self._check_group(call)
 
+    def _hold_back(self, error: BaseException | None) -> None:
+        """After an exception, lets close() commit nothing of the messages of the last call.
+
+        The application has probably not processed them.
+        """
+        if error is not None and not self._client.closed and (first := self._in_hand()):
+            self._client.main.post(partial(self._control.commits.hold_back, first))
+
     def _begin(self, work: Callable[[], T]) -> PendingCall[T]:
         return PendingCall.run(self._client.main, work)
 

@@ -13,6 +13,7 @@ cdef class Taker:
     cdef bint in_hand  # results were taken: they must not be lost, and must reach the caller in time
     cdef bint enough  # the call needs no more results
     cdef bint ended  # wakeup() or close() has ended the call
+    cdef dict first  # (topic, partition) -> the first offset taken
 
     cdef int take(self, ConsumerCore core) except -1
     cdef int give_back(self, ConsumerCore core) except -1
@@ -21,7 +22,6 @@ cdef class Taker:
 cdef class PositionTaker(Taker):
     # Collects results other than Messages, by partition. Ends of partitions are Messages in `ends`.
     cdef dict positions  # (topic, partition) -> the next offset
-    cdef dict first  # (topic, partition) -> the first offset of the results
     cdef list ends
 
     cdef int check_fatal(self, ConsumerCore core) except -1
@@ -56,6 +56,8 @@ cdef class ConsumerCore:
     cdef Py_ssize_t _max  # max.poll.records
     cdef bint _keeps_batches  # batches stay unopened, for relay.take_batches()
     cdef bint _closed
+    cdef bint _has_message  # the last call has returned one message
+    cdef dict _first  # of the messages of the last call, if it returns several: see Taker
     cdef bint _woken  # wakeup() was called, and no call has returned for it yet
     cdef unsigned long _callback_thread  # the thread that runs callbacks, or NO_THREAD
     cdef int _callback_waiters  # number of threads that wait for the end of its callbacks
@@ -77,11 +79,12 @@ cdef class ConsumerCore:
     cdef kn_queue *_source(self, EngineHandle handle) noexcept
     cdef bint _next_segment(self, int64_t segments_end) except -1
     cdef Message _take_message(self)
+    cdef void _hand_over(self, dict first) noexcept
     cdef Message _take_upto(self, int64_t segments_end)
     cdef object _take_next(self, int64_t segments_end)
     cdef Message _take_end(self)
     cdef int _take_rest(self, list into, Py_ssize_t count_max) except -1
-    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1
+    cdef int _take_messages(self, list into, Py_ssize_t count_max, dict first) except -1
     cdef bint _acquire(self, unsigned long *before) noexcept
     cdef int _release(self, unsigned long before) except -1
     cdef bint _await_callbacks(self) noexcept

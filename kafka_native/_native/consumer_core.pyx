@@ -45,6 +45,9 @@ cdef double TIMEOUT_MAX_S = 2147483.648
 cdef class Taker:
     """See consumer_core.pxd."""
 
+    def __cinit__(self):
+        self.first = {}
+
     cdef int take(self, ConsumerCore core) except -1:
         raise NotImplementedError
 
@@ -57,7 +60,6 @@ cdef class PositionTaker(Taker):
 
     def __cinit__(self):
         self.positions = {}
-        self.first = {}
         self.ends = []
 
     cdef int check_fatal(self, ConsumerCore core) except -1:
@@ -97,7 +99,7 @@ cdef class MessageTaker(Taker):
 
     cdef int take(self, ConsumerCore core) except -1:
         try:
-            core._take_messages(self.messages, self.max)
+            core._take_messages(self.messages, self.max, self.first)
         finally:
             self.in_hand = len(self.messages) > 0
             self.enough = len(self.messages) == self.max
@@ -401,16 +403,21 @@ cdef class ConsumerCore:
         elif not move_position(self._cursor, self._segment, record.offset + 1):
             return None
         kn_count_add64(&self.polls, 1)
+        kn_flag_set(&self._has_message, True)
         return message
 
-    cdef int _take_messages(self, list into, Py_ssize_t count_max) except -1:
-        # Append up to `count_max` queued messages.
+    cdef int _take_messages(self, list into, Py_ssize_t count_max, dict first) except -1:
+        # Append up to `count_max` queued messages, and the first offset of each partition to `first`.
         cdef Message message
         while len(into) < count_max:
             message = self._take_message()  # the first message of a batch, which it opens, or an error
             if message is None:
                 return 0
             into.append(message)
+            if error_of_message(message) is None:
+                key = (message.topic(), message.partition())
+                if key not in first:
+                    first[key] = message.offset()
             kn_object_lock_take(&self._lock)
             try:
                 self._take_rest(into, count_max)
@@ -580,16 +587,43 @@ cdef class ConsumerCore:
     cdef Message _next_message(self, double timeout, bint iterating):
         # The slow way to a message: callbacks, opening batches, waiting.
         self._check_open()
+        cdef Message message
         self._begin_call()
         try:
-            return self._wait_for_message(timeout, iterating)
+            message = self._wait_for_message(timeout, iterating)
         finally:
             kn_count_add(&self.polling, -1)
+        kn_flag_set(&self._has_message, message is not None and error_of_message(message) is None)
+        return message
 
     cdef void _begin_call(self) noexcept:
+        self._hand_over(None)
         kn_count_add64(&self.polls, 1)
         self._note_call()
         kn_count_add(&self.polling, 1)
+
+    cdef void _hand_over(self, dict first) noexcept:
+        # Note what the call returns. None: nothing, or one message (then set `_has_message`).
+        cdef dict before
+        kn_object_lock_take(&self._lock)
+        before, self._first = self._first, first
+        kn_flag_set(&self._has_message, False)
+        kn_object_lock_release(&self._lock)
+
+    def _in_hand(self):
+        """Return the offsets of the messages of the last call, the first one of each partition.
+
+        The application may not have processed them.
+        """
+        cdef Cursor cursor
+        cdef dict first
+        cdef bint has_message
+        kn_object_lock_take(&self._lock)
+        cursor, first, has_message = self._cursor, self._first, kn_flag_is_set(&self._has_message)
+        kn_object_lock_release(&self._lock)
+        if has_message and cursor is not None:
+            return {(cursor.topic, cursor.partition): cursor.position - 1}
+        return dict(first or ())
 
     cdef int _gather(self, Taker taker, double timeout, bint return_early) except -1:
         self._check_open()
@@ -604,6 +638,7 @@ cdef class ConsumerCore:
             raise
         finally:
             kn_count_add(&self.polling, -1)
+        self._hand_over(taker.first)
         return 0
 
     cdef int _gather_into(self, Taker taker, double timeout, bint return_early) except -1:

@@ -22,6 +22,7 @@ from kafka_native._native.engine cimport Engine, EngineHandle, handle_of
 from kafka_native._native.free_threading cimport *
 from kafka_native._native.kn_engine cimport *
 from kafka_native._native.kn_enums cimport *
+from kafka_native._native.message cimport Message, error_of_message
 
 cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
 cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock
@@ -114,27 +115,38 @@ cdef class MessageSource:
 
     cdef ConsumerCore core
     cdef readonly Turns turns
+    cdef dict first  # (topic, partition) -> the first offset that fill() has taken
     # callbacks are running, or messages were given back, so `quick()` returns None
     cdef public bint held
 
     def __init__(self, ConsumerCore core not None):
         self.core = core
         self.turns = Turns()
+        self.first = {}
+
+    cdef Message _one(self):
+        cdef Message message = self.core._take_message()
+        if message is not None:
+            kn_flag_set(&self.core._has_message, error_of_message(message) is None)
+        return message
 
     def quick(self):
         """Return the next message, or None if there is none or something else is due first."""
         if self.held or self.core._is_over() or self.core.engine.callbacks or self.turns.over():
             return None
         kn_count_add64(&self.core.polls, 1)
-        return self.core._take_message()
+        return self._one()
 
     def one(self):
         """Return the next queued message, or None."""
-        return self.core._take_message()
+        return self._one()
 
     def fill(self, list into not None, Py_ssize_t count_max):
         """Append queued messages until the list has ``count_max``."""
-        self.core._take_messages(into, count_max)
+        if not into:
+            self.first = {}
+        self.core._take_messages(into, count_max, self.first)
+        self.core._hand_over(self.first)
 
     def give_back(self, list messages not None):
         """Give undelivered messages back. The consumer returns them again."""

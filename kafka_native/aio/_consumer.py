@@ -916,7 +916,8 @@ class AIOConsumer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Closes the consumer."""
+        """Closes the consumer. After an exception, the messages of the last call come again."""
+        self._core._hold_back(error)
         await self.close()
 
     def __repr__(self) -> str:

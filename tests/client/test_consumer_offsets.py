@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -152,6 +153,88 @@ def test_close_commits_returned_messages(client: Client, topic: str):
         for message in take(consumer, 16):
             first.setdefault(message.partition(), message.offset())
         assert first == {0: 4, 1: 0}
+
+
+def polled(consumer: Consumer) -> None:
+    for _ in range(4):
+        assert consumer.poll(10) is not None
+
+
+def iterated(consumer: Consumer) -> None:
+    for _ in range(4):
+        next(consumer)
+
+
+def consumed(consumer: Consumer) -> None:
+    assert [len(take(consumer, count)) for count in (3, 4)] == [3, 4]
+
+
+def consumed_as_columns(consumer: Consumer) -> None:
+    for count in (3, 4):
+        assert len(consumer.consume_arrow(count, 10, columns=["offset"])) == count
+
+
+@pytest.mark.parametrize(
+    ("read", "processed"),
+    [(polled, 3), (iterated, 3), (consumed, 3), (consumed_as_columns, 3)],
+)
+def test_an_exception_in_the_block_commits_no_message_of_the_last_call(
+    client: Client, topic: str, read: Callable[[Consumer], None], processed: int
+) -> None:
+    partition = TopicPartition(topic, 0, 0)
+    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"failing-{topic}"}
+    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
+        consumer.assign([partition])
+        read(consumer)
+        raise ZeroDivisionError
+    with group(client, **conf) as consumer:
+        assert consumer.committed([partition], timeout=10)[0].offset == processed
+
+
+def test_a_message_that_is_read_again_and_fails_is_not_committed(
+    client: Client, topic: str
+) -> None:
+    partition = TopicPartition(topic, 0, 0)
+    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"again-{topic}"}
+    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
+        consumer.assign([partition])
+        polled(consumer)
+        consumer.seek(TopicPartition(topic, 0, 3))
+        assert next(consumer).offset() == 3
+        raise ZeroDivisionError
+    with group(client, **conf) as consumer:
+        assert consumer.committed([partition], timeout=10)[0].offset == 3
+
+
+def test_an_exception_inside_poll_commits_what_was_processed_before(
+    client: Client, topic: str
+) -> None:
+    partition = TopicPartition(topic, 0, 0)
+    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"inside-{topic}"}
+    with pytest.raises(TypeError), group(client, **conf) as consumer:
+        consumer.assign([partition])
+        polled(consumer)
+        assert consumer.poll(0) is not None
+        assert len(take(consumer, 5)) == 5
+        consumer.pause([partition])
+        assert consumer.poll(0.01) is None  # it returned nothing, and the others are processed
+        raise TypeError
+    with group(client, **conf) as consumer:
+        assert consumer.committed([partition], timeout=10)[0].offset == 10
+
+
+def test_offsets_that_the_application_stores_are_committed_after_an_exception(
+    client: Client, topic: str
+) -> None:
+    partition = TopicPartition(topic, 0, 0)
+    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"stored-{topic}"}
+    conf["enable.auto.offset.store"] = False
+    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
+        consumer.assign([partition])
+        consumer.store_offsets(message=next(consumer))
+        raise ZeroDivisionError
+    with group(client, **conf) as consumer:
+        assert consumer.committed([partition], timeout=10)[0].offset == 1
 
 
 def test_store_offsets_decides_what_is_committed(client: Client, topic: str):

@@ -321,6 +321,7 @@ class CommitManager:
         self.latency = Mean()
         """The round trip of answered commit requests, in milliseconds."""
         fetches.ask_committed = self.fetch_committed if self._can_commit else None
+        self._held_back: Mapping[Key, int] = {}
         self._asks_by_id = False  # whether the last OffsetFetch used topic ids
         fetches.offsets_by_id = lambda: self._asks_by_id
 
@@ -392,11 +393,18 @@ class CommitManager:
 
         A committed offset never moves back.
         """
-        return {
-            key: position
-            for key, (assigned, position) in self._stored_positions(keys).items()
-            if _is_ahead(assigned, position)
-        }
+        found = {}
+        for key, (assigned, position) in self._stored_positions(keys).items():
+            held_from = self._held_back.get(key, position.offset)
+            if held_from < position.offset and position is not assigned.stored:
+                position = position._replace(offset=held_from)
+            if _is_ahead(assigned, position):
+                found[key] = position
+        return found
+
+    def hold_back(self, first: Mapping[Key, int]) -> None:
+        """Commits nothing by itself from these offsets on, unless the application stores them."""
+        self._held_back = first
 
     # --- committing ---
 
