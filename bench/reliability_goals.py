@@ -156,7 +156,7 @@ GOALS = (
             Need("logical hours", hours, 20, 2500),
             Need("rarest fault", rarest, None, 1000),
         ),
-        "10 of the 24 faults: frozen or killed processes, bandwidth, packet loss, recreated "
+        "9 of the 24 faults: bandwidth, packet loss, recreated "
         "topics, truncated logs, quotas, expired logins, failing system calls",
     ),
     Goal(

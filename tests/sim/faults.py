@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+from tests.harness.runs import Deck
+
 BROKERS = (1, 2, 3)
 PARTITIONS = 3
+ACTORS = 5
+"""Two writers, two members of the group, the copier."""
 QUIET_S = 20.0
 """No fault begins in the first seconds of a run."""
 
@@ -51,16 +55,22 @@ KINDS = {
     "restart_member": lambda draw: [draw.randrange(2)],
     "restart_writer": lambda draw: [draw.randrange(2)],
     "restart_copier": lambda draw: [],
+    "freeze": lambda draw: [draw.randrange(ACTORS), draw.choice([0.1, 1, 10, 60])],
+    "kill": lambda draw: [draw.randrange(ACTORS), draw.random() < 0.5],
 }
 
 
 def plan(seed: int, seconds: float, every_s: float = 15.0) -> list[Fault]:
-    """Draw the faults of a run, on average one in ``every_s`` seconds."""
+    """Draw the faults of a run, on average one in ``every_s`` seconds.
+
+    Each kind comes once before any comes again.
+    """
     draw = random.Random(f"faults {seed}")
+    kinds = Deck(list(KINDS), draw)
     found = []
     at_s = QUIET_S
     while at_s < seconds:
-        kind = draw.choice(list(KINDS))
+        kind = kinds.draw()
         found.append(Fault(round(at_s, 3), kind, KINDS[kind](draw)))
         at_s += draw.expovariate(1 / every_s)
     return found

@@ -9,7 +9,10 @@
  * Thread: only the running task executes this code, so it needs no lock. Everything is per
  * process. The functions named machine_... are for tests (ctypes).
  *
- * A TCP connection is two pairs of UNIX sockets. Their inner ends belong to the network below. */
+ * A TCP connection is two pairs of UNIX sockets. Their inner ends belong to the network below.
+ *
+ * A thread belongs to the group of the thread that made it. A group is a process that can freeze or
+ * die. Its threads then run on until they wait without a lock, and without Python's own lock. */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -50,6 +53,8 @@ enum {
     FIRST_PORT = 30000,
     FIRST_CLIENT_PORT = 40000,
     ONE_IN_PREEMPTS = 8,
+    GROUPS_MAX = 4096,
+    DEATH_STEPS_MAX = 10000,
 };
 #define START_US (1000 * INT64_C(1000000))            /* of the monotonic clock */
 #define WALL_START_US (1800000000 * INT64_C(1000000)) /* of the time of day: January 2027 */
@@ -75,6 +80,8 @@ static void mix(uint64_t value) { digest = (digest ^ value) * 0x100000001b3u; }
 
 struct task {
     bool used, done, is_detached, blocked, woken;
+    bool can_stop; /* it waits, and no other group waits for it */
+    int group, lock_count;
     int kernel_id;
     const void *key; /* a lock, condition, semaphore or task: who uses it wakes the task */
     int64_t deadline_us;
@@ -96,6 +103,8 @@ static pthread_key_t end_key;
 static int64_t now_us = START_US, wall_ahead_us = WALL_START_US - START_US;
 static uint64_t changes = 1; /* counts what can change the state of a descriptor */
 static int64_t switches;
+static int64_t frozen_until_us[GROUPS_MAX]; /* NEVER: the group is dead */
+static int64_t held_count; /* how often a frozen thread's time had come */
 static FILE *trace;
 
 static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -104,6 +113,7 @@ static int (*real_trylock)(pthread_mutex_t *);
 static int (*real_unlock)(pthread_mutex_t *);
 static int (*real_sem_post)(sem_t *);
 static int (*real_close)(int);
+static int (*has_python_lock)(void); /* PyGILState_Check() */
 
 static void network_take(void);
 static void network_deliver(void);
@@ -113,6 +123,16 @@ static int poll_now(struct pollfd *fds, nfds_t count)
 {
     struct timespec none = {0, 0};
     return (int)syscall(SYS_ppoll, fds, count, &none, NULL, 0);
+}
+
+static bool is_held(const struct task *task)
+{
+    return task->can_stop && frozen_until_us[task->group] > now_us;
+}
+
+static void allow_stop(struct task *task)
+{
+    task->can_stop = task->group && !task->lock_count && has_python_lock && !has_python_lock();
 }
 
 static bool can_run(struct task *task)
@@ -149,6 +169,12 @@ static struct task *choose(void)
         for (int i = 0; i < task_count; i++) {
             struct task *task = &tasks[i];
             if (!task->used || task->done) continue;
+            if (is_held(task)) {
+                int64_t until_us = frozen_until_us[task->group];
+                if (until_us < next_us) next_us = until_us;
+                if (until_us != NEVER && task->deadline_us <= now_us) held_count++;
+                continue;
+            }
             if (can_run(task)) ready[count++] = task;
             if (task->blocked && task->deadline_us < next_us) next_us = task->deadline_us;
         }
@@ -192,11 +218,12 @@ static void pass_on(void)
         if (task->done) return;
         wait_for_turn(task);
     }
-    task->blocked = false;
+    task->blocked = task->can_stop = false;
 }
 
 /* Returns whether someone woke the task. */
-static bool block(const void *key, int64_t deadline_us, struct pollfd *fds, nfds_t fd_count)
+static bool wait_for(const void *key, int64_t deadline_us, struct pollfd *fds, nfds_t fd_count,
+                     bool is_lock)
 {
     struct task *task = self;
     task->blocked = true;
@@ -206,19 +233,31 @@ static bool block(const void *key, int64_t deadline_us, struct pollfd *fds, nfds
     task->fds = fds;
     task->fd_count = fd_count;
     task->looked_at = 0;
+    if (!is_lock) allow_stop(task);
     pass_on();
     task->key = NULL;
     task->fd_count = 0;
     return task->woken;
 }
 
+static bool block(const void *key, int64_t deadline_us, struct pollfd *fds, nfds_t fd_count)
+{
+    return wait_for(key, deadline_us, fds, fd_count, false);
+}
+
+/* A frozen thread isn't woken in place of one that runs. */
 static void wake(const void *key, bool all)
 {
-    int count = 0;
-    static struct task *found[TASKS_MAX];
+    int count = 0, held = 0;
+    static struct task *found[TASKS_MAX], *frozen[TASKS_MAX];
     for (int i = 0; i < task_count; i++) {
         struct task *task = &tasks[i];
-        if (task->used && task->blocked && !task->woken && task->key == key) found[count++] = task;
+        if (!(task->used && task->blocked && !task->woken && task->key == key)) continue;
+        if (is_held(task)) frozen[held++] = task;
+        else found[count++] = task;
+    }
+    if (all || !count) {
+        for (int i = 0; i < held; i++) found[count++] = frozen[i];
     }
     if (!count) return;
     if (!all) {
@@ -231,6 +270,16 @@ static void wake(const void *key, bool all)
 static void preempt(void)
 {
     if (self && !self->done && below(ONE_IN_PREEMPTS) == 0) pass_on();
+}
+
+/* A place where no library has a lock that it can't name here. */
+static void preempt_outside(void)
+{
+    if (!self || self->done) return;
+    allow_stop(self);
+    if (is_held(self)) pass_on();
+    else preempt();
+    self->can_stop = false;
 }
 
 /* --- threads --- */
@@ -293,6 +342,7 @@ __attribute__((constructor)) static void begin(void)
     secrets = choices ^ 0xA5A5A5A5A5A5A5A5u;
     if (path) trace = fopen(path, "w");
     pthread_key_create(&end_key, end_task);
+    has_python_lock = (int (*)(void))dlsym(RTLD_DEFAULT, "PyGILState_Check");
     self = new_task();
     self->thread = pthread_self();
 }
@@ -312,6 +362,7 @@ SHOWN int pthread_create(pthread_t *thread, const pthread_attr_t *attributes,
     task->is_detached = detached == PTHREAD_CREATE_DETACHED;
     task->start = start;
     task->argument = argument;
+    task->group = self->group;
     int status = real_create(&task->thread, &own, run_task, task);
     pthread_attr_destroy(&own);
     if (status) task->used = false;
@@ -363,8 +414,17 @@ SHOWN int pthread_mutex_lock(pthread_mutex_t *mutex)
     if (!real_trylock) find_functions();
     while ((status = real_trylock(mutex)) == EBUSY) {
         if (!self) give_up("a lock is taken outside");
-        block(mutex, NEVER, NULL, 0);
+        wait_for(mutex, NEVER, NULL, 0, true);
     }
+    if (self && !status) self->lock_count++;
+    return status;
+}
+
+SHOWN int pthread_mutex_trylock(pthread_mutex_t *mutex)
+{
+    if (!real_trylock) find_functions();
+    int status = real_trylock(mutex);
+    if (self && !status) self->lock_count++;
     return status;
 }
 
@@ -373,6 +433,7 @@ SHOWN int pthread_mutex_unlock(pthread_mutex_t *mutex)
     if (!real_unlock) find_functions();
     int status = real_unlock(mutex);
     if (!self) return status;
+    if (self->lock_count) self->lock_count--; /* it may be older than the machine */
     wake(mutex, true);
     preempt();
     return status;
@@ -390,6 +451,7 @@ static int wait_for_condition(pthread_cond_t *condition, pthread_mutex_t *mutex,
                               int64_t deadline_us)
 {
     real_unlock(mutex);
+    if (self->lock_count) self->lock_count--;
     wake(mutex, true);
     bool woken = block(condition, deadline_us, NULL, 0);
     pthread_mutex_lock(mutex);
@@ -571,6 +633,7 @@ struct direction {
 struct link {
     bool used, changed;
     int port;                   /* of the listener */
+    int group;                  /* of the client */
     struct direction out, back; /* from the client, and to it */
 };
 
@@ -764,7 +827,7 @@ static struct link *new_link(int port, int client_end, int server_end)
         struct link *link = &links[i];
         if (link->used) continue;
         if (i >= link_count) link_count = i + 1;
-        *link = (struct link){.used = true, .port = port};
+        *link = (struct link){.used = true, .port = port, .group = self->group};
         link->out.from = link->back.to = client_end;
         link->back.from = link->out.to = server_end;
         link->out.last = &link->out.first;
@@ -969,7 +1032,7 @@ static ssize_t moved(int fd, ssize_t result)
     if (!self) return result;
     int error = errno;
     note_change(fd);
-    preempt();
+    preempt_outside();
     errno = error;
     return result;
 }
@@ -1047,6 +1110,42 @@ SHOWN uint64_t machine_digest(void) { return digest; }
 SHOWN int64_t machine_time_us(void) { return now_us - START_US; }
 SHOWN int64_t machine_switches(void) { return switches; }
 SHOWN int64_t machine_bytes(void) { return bytes_carried; }
+SHOWN int64_t machine_held(void) { return held_count; }
+
+/* The caller belongs to a group from now on, and so do the threads that it makes. */
+SHOWN void machine_join(int group)
+{
+    if (group >= GROUPS_MAX) give_up("too many groups");
+    self->group = group;
+}
+
+/* The threads of a group don't run for some time; 0 ends it. */
+SHOWN void machine_freeze(int group, int64_t length_us)
+{
+    frozen_until_us[group] = now_us + length_us;
+}
+
+/* The threads of a group never run again. Its connections end; silently: the brokers aren't told,
+ * as if its machine had lost its power. Returns how many threads never came to a stop. */
+SHOWN int machine_kill(int group, int silently)
+{
+    int left = 1;
+    frozen_until_us[group] = NEVER;
+    for (int i = 0; i < DEATH_STEPS_MAX && left; i++) {
+        block(NULL, now_us + 100, NULL, 0);
+        left = 0;
+        for (int j = 0; j < task_count; j++)
+            left += tasks[j].used && !tasks[j].done && tasks[j].group == group && !is_held(&tasks[j]);
+    }
+    for (int i = 0; i < link_count; i++) {
+        struct link *link = &links[i];
+        if (!link->used || link->group != group) continue;
+        if (!silently) link_free(link);
+        else link->out.stalled_until_us = link->back.stalled_until_us = NEVER;
+    }
+    some_changed = true;
+    return left;
+}
 
 SHOWN void machine_set_delay(int64_t min_us, int64_t max_us)
 {

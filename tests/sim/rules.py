@@ -37,6 +37,7 @@ def result_of(found: dict[str, Any]) -> Result:
     lives = [
         Life(
             each["name"],
+            each["killed"],
             sent=dict(each["sent"]),
             reports=[Report(*report) for report in each["reports"]],
         )

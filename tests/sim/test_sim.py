@@ -49,6 +49,7 @@ def test_minutes_with_each_fault_break_no_rule(machine: Path) -> None:
     assert set(outcome.result["faults"]) == set(KINDS)
     assert found(outcome) == []
     assert outcome.seconds > 600
+    assert min(outcome.result["effects"].values()) > 0, outcome.result["effects"]
 
 
 def test_it_waits_for_no_real_time(machine: Path) -> None:

@@ -33,11 +33,27 @@ class Actor:
         self.is_ending = threading.Event()
         self.asked = threading.Event()
         """A fault asks for a restart of the client."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.group = 0
+        """The machine's number of this process: of the thread, and those of its client."""
 
     def start(self) -> None:
         """Start the thread."""
+        self.group = self.world.new_group()
+        self._thread = threading.Thread(
+            target=self._run, args=[self.group], name=self.name, daemon=True
+        )
         self._thread.start()
+
+    def kill(self, silently: bool) -> None:
+        """Stop the threads for ever, and go on with others. Silently: no broker is told."""
+        left = self.world.machine.machine_kill(self.group, silently)
+        if left:
+            self.world.problem(f"{left} threads of {self.name} didn't stop")
+        self.killed()
+        self.start()
+
+    def killed(self) -> None:
+        """Note that the last client has no end."""
 
     def end(self, within_s: float) -> None:
         """Ask the thread to end, and wait for it."""
@@ -47,7 +63,8 @@ class Actor:
             self.world.problem(f"{self.name} hasn't ended after {within_s:.0f} s")
             faulthandler.dump_traceback(all_threads=True)
 
-    def _run(self) -> None:
+    def _run(self, group: int) -> None:
+        self.world.machine.machine_join(group)
         try:
             while not self.is_ending.is_set():
                 self.asked.clear()
@@ -71,7 +88,7 @@ class Writer(Actor):
     def live(self) -> None:
         """Write until the end, a fatal error or a restart. Then every message has a report."""
         number = self.world.new_life()
-        life: dict[str, Any] = {"name": number, "sent": [], "reports": []}
+        life: dict[str, Any] = {"name": number, "killed": False, "sent": [], "reports": []}
         self.lives.append(life)
         conf = self.world.conf(
             enable_idempotence=True,
@@ -91,6 +108,11 @@ class Writer(Actor):
             left = producer.flush(150)
             if left:
                 self.world.problem(f"{self.name}: {left} messages have no report after 150 s")
+
+    def killed(self) -> None:
+        """Messages of the last life may have no report."""
+        if self.lives:
+            self.lives[-1]["killed"] = True
 
     def _serve(self, producer: Producer, seconds: float) -> None:
         end_s = time.monotonic() + seconds
@@ -115,8 +137,12 @@ class Writer(Actor):
                 place = message.offset() if error is None else -1
                 life["reports"].append([number, message.partition(), place, status])
 
-            producer.produce("ledger", value, partition=partition, on_delivery=reported)
-            life["sent"].append([number, partition])
+            life["sent"].append([number, partition])  # before: a kill may come at any time
+            try:
+                producer.produce("ledger", value, partition=partition, on_delivery=reported)
+            except KafkaException:
+                life["sent"].pop()
+                raise
 
 
 class Member(Actor):
@@ -130,6 +156,7 @@ class Member(Actor):
 
     def live(self) -> None:
         """Read until the end or a restart."""
+        self._open = {}
         conf = self.world.conf(
             group_id="readers",
             enable_auto_commit=False,

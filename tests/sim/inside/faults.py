@@ -15,7 +15,7 @@ from kafka_native.mock import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
-    from actors import Copier, Member, Writer
+    from actors import Actor, Copier, Member, Writer
 
 NO_LEADER = -1
 REFUSALS = {
@@ -43,6 +43,7 @@ class Faults:
         self.counts: Counter[str] = Counter()
         self._world, self._cluster, self._machine = world, world.cluster, world.machine
         self._writers, self._members, self._copier = writers, members, copier
+        self._actors: list[Actor] = [*writers, *members, copier]
         self._draw = world.random("errors")
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
@@ -56,6 +57,8 @@ class Faults:
         self._wait_until(self._world.options["seconds"])
         while self._later:
             heapq.heappop(self._later)[2]()
+        for actor in self._actors:
+            self._machine.machine_freeze(actor.group, c_int64(0))
         self._cluster.end_faults()
         self._calm()
 
@@ -168,3 +171,11 @@ class Faults:
     def restart_copier(self) -> None:
         """Close the copier's clients. It goes on with others."""
         self._copier.asked.set()
+
+    def freeze(self, actor: int, seconds: float) -> None:
+        """Stop a process for some time, as SIGSTOP does."""
+        self._machine.machine_freeze(self._actors[actor].group, _us(seconds))
+
+    def kill(self, actor: int, silently: bool) -> None:
+        """Kill a process. Another one takes its place at once."""
+        self._actors[actor].kill(silently)

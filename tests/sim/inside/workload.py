@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import json
+import os
 import sys
 import time
 from typing import Any
@@ -102,8 +103,16 @@ def play(world: World) -> dict[str, Any]:
         "taken": world.taken,
         "committed": [member.committed for member in members],
         "faults": faults.counts,
+        "effects": {"held": machine_count(world.machine, "held")},
         "problems": world.problems,
     }
+
+
+def machine_count(machine: ctypes.CDLL, name: str) -> int:
+    """Return one of the machine's counters."""
+    function = getattr(machine, f"machine_{name}")
+    function.restype = ctypes.c_int64
+    return int(function())
 
 
 def main() -> None:
@@ -117,19 +126,15 @@ def main() -> None:
         world = World(options, cluster, machine)
         bugs.plant(options["bug"])
         result = play(world)
-    for name in ("digest", "time_us", "switches", "bytes"):
-        getattr(machine, f"machine_{name}").restype = ctypes.c_int64
-    print(
-        json.dumps(
-            {
-                "digest": f"{machine.machine_digest() & (1 << 64) - 1:016x}",
-                "seconds": machine.machine_time_us() / 1e6,
-                "switches": machine.machine_switches(),
-                "carried_bytes": machine.machine_bytes(),
-                "result": result,
-            }
-        )
-    )
+        outcome = {
+            "digest": f"{machine_count(machine, 'digest') & (1 << 64) - 1:016x}",
+            "seconds": machine_count(machine, "time_us") / 1e6,
+            "switches": machine_count(machine, "switches"),
+            "carried_bytes": machine_count(machine, "bytes"),
+            "result": result,
+        }
+        print(json.dumps(outcome), flush=True)
+        os._exit(0)  # killed threads would never let the interpreter end
 
 
 if __name__ == "__main__" and "--import" not in sys.argv:

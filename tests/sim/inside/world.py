@@ -29,6 +29,7 @@ class World:
         """The offsets that members got: an entry for each assignment of a partition."""
         self._began_s = time.monotonic()
         self._lives = 0
+        self._groups = 0
         self._lock = threading.Lock()
 
     def random(self, name: str) -> random.Random:
@@ -56,6 +57,11 @@ class World:
         with self._lock:
             self._lives += 1
             return self._lives
+
+    def new_group(self) -> int:
+        """Return the number of a new group of threads. Only the thread of the faults calls it."""
+        self._groups += 1
+        return self._groups
 
     def number_of(self, value: bytes | None, partition: int) -> int:
         """Return the number of a message of the ledger, and check its place. -1: it isn't one."""
