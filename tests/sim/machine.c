@@ -55,6 +55,9 @@ enum {
     ONE_IN_PREEMPTS = 8,
     GROUPS_MAX = 4096,
     DEATH_STEPS_MAX = 10000,
+    SEGMENT_MAX = 1448, /* bytes of a TCP segment, if bandwidth or losses matter */
+    LOSSES_MAX = 6,     /* a segment that is lost so often ends its connection */
+    FIRST_RTO_US = 200000,
 };
 #define START_US (1000 * INT64_C(1000000))            /* of the monotonic clock */
 #define WALL_START_US (1800000000 * INT64_C(1000000)) /* of the time of day: January 2027 */
@@ -78,7 +81,7 @@ static void mix(uint64_t value) { digest = (digest ^ value) * 0x100000001b3u; }
 
 /* --- tasks and the clock --- */
 
-struct task {
+struct task { /* a thread */
     bool used, done, is_detached, blocked, woken;
     bool can_stop; /* it waits, and no other group waits for it */
     int group, lock_count;
@@ -581,6 +584,26 @@ SHOWN ssize_t getrandom(void *bytes, size_t size, unsigned flags)
     return (ssize_t)size;
 }
 
+/* --- system calls that fail --- */
+
+static int64_t failing_until_us, failing_one_in = 1;
+static int64_t failed_count;
+
+/* Returns whether this call is to fail. Those of group 0, the cluster, don't. */
+static bool fails(void)
+{
+    if (!self || !self->group || failing_until_us <= now_us || below(failing_one_in)) return false;
+    failed_count++;
+    return true;
+}
+
+static bool fails_with(const int *errors, int count)
+{
+    if (!fails()) return false;
+    errno = errors[below(count)];
+    return true;
+}
+
 /* --- waiting for descriptors --- */
 
 static int wait_for_fds(struct pollfd *fds, nfds_t count, int64_t deadline_us)
@@ -596,6 +619,7 @@ SHOWN int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout
                 const sigset_t *mask)
 {
     if (!self) return (int)syscall(SYS_ppoll, fds, count, timeout, mask, _NSIG / 8);
+    if (fails_with((int[]){EINTR}, 1)) return -1;
     return wait_for_fds(fds, count, after(timeout));
 }
 
@@ -626,8 +650,8 @@ struct direction {
     int from, to; /* inner ends of the two pairs */
     struct piece *first, **last;
     size_t in_flight;
-    int64_t last_due_us, stalled_until_us;
-    bool has_ended;
+    int64_t last_due_us, stalled_until_us, busy_until_us;
+    bool has_ended, is_lost;
 };
 
 struct link {
@@ -655,6 +679,8 @@ static int64_t next_due_us = NEVER;
 static int64_t delay_min_us = 50, delay_max_us = 500;
 static int64_t piece_max = PIECE_MAX;
 static int64_t bytes_carried;
+static int64_t bytes_per_s, lost_per_million; /* of each direction of a connection; 0: none */
+static int64_t limited_count, lost_count;     /* segments */
 static int64_t refused_until_us[65536], lost_until_us[65536]; /* by the listener's port */
 
 static struct outer *outer_of(int fd)
@@ -670,11 +696,33 @@ static void note_change(int fd)
     if (outer && outer->link) outer->link->changed = some_changed = true;
 }
 
+/* Returns by how much a segment comes later: it waits for those before it, and is lost and sent
+ * again, after twice the time each time. */
+static int64_t segment_delay(struct direction *way, size_t size)
+{
+    int64_t late_us = 0, rto_us = FIRST_RTO_US;
+    if (bytes_per_s) {
+        if (way->busy_until_us < now_us) way->busy_until_us = now_us;
+        way->busy_until_us += (int64_t)size * 1000000 / bytes_per_s;
+        late_us = way->busy_until_us - now_us;
+        if (late_us > delay_max_us) limited_count++;
+    }
+    for (int i = 0; lost_per_million && below(1000000) < lost_per_million; i++) {
+        lost_count++;
+        late_us += rto_us;
+        rto_us *= 2;
+        if (i + 1 == LOSSES_MAX) way->is_lost = true;
+        if (way->is_lost) break;
+    }
+    return late_us;
+}
+
 static void piece_add(struct direction *way, const char *bytes, size_t size)
 {
     struct piece *piece = malloc(sizeof *piece + size);
     int64_t due_us = now_us + delay_min_us + below(delay_max_us - delay_min_us + 1);
     if (!piece) abort();
+    due_us += segment_delay(way, size);
     *piece = (struct piece){.size = size, .is_end = !size};
     if (size) memcpy(piece->bytes, bytes, size);
     way->last_due_us = piece->due_us = due_us > way->last_due_us ? due_us : way->last_due_us;
@@ -710,6 +758,7 @@ static void direction_take(struct direction *way)
         for (ssize_t done = 0; done < size;) {
             int64_t part = piece_max >= PIECE_MAX ? size - done : 1 + below(piece_max);
             if (part > size - done) part = size - done;
+            if (part > SEGMENT_MAX && (bytes_per_s || lost_per_million)) part = SEGMENT_MAX;
             piece_add(way, bytes + done, (size_t)part);
             done += part;
         }
@@ -786,6 +835,10 @@ static void network_take(void)
             direction_take(&link->out);
             direction_take(&link->back);
         }
+        if (link->out.is_lost || link->back.is_lost) {
+            link_free(link);
+            continue;
+        }
         int64_t out_us = direction_due(&link->out), back_us = direction_due(&link->back);
         if (out_us < next_due_us) next_due_us = out_us;
         if (back_us < next_due_us) next_due_us = back_us;
@@ -854,6 +907,7 @@ static void become(int fd, int other)
 SHOWN int socket(int domain, int type, int protocol)
 {
     bool is_tcp = self && domain == AF_INET && (type & 0xF) == SOCK_STREAM;
+    if (is_tcp && fails_with((int[]){EMFILE, ENFILE, ENOBUFS, ENOMEM}, 4)) return -1;
     int fd = (int)syscall(SYS_socket, is_tcp ? AF_UNIX : domain, type, is_tcp ? 0 : protocol);
     if (is_tcp && fd >= 0) {
         if (fd >= FDS_MAX) give_up("too many descriptors");
@@ -903,6 +957,7 @@ SHOWN int connect(int fd, const struct sockaddr *address, socklen_t size)
     if (!outer) return (int)syscall(SYS_connect, fd, address, size);
     int port = ntohs(((const struct sockaddr_in *)address)->sin_port);
     struct outer *listener = bound_to(port);
+    if (fails_with((int[]){ENETUNREACH, EHOSTUNREACH, EADDRNOTAVAIL, ETIMEDOUT}, 4)) return -1;
     if (!listener || listener->kind != LISTENER || refused_until_us[port] > now_us ||
         listener->waiting_count == WAITING_MAX)
         return fail(ECONNREFUSED);
@@ -1026,6 +1081,24 @@ static bool wait_until(int fd, short events)
     return true;
 }
 
+/* A call is interrupted, or a descriptor that doesn't block would. */
+static bool is_interrupted(int fd)
+{
+    bool may_block = outer_of(fd) && fcntl(fd, F_GETFL) & O_NONBLOCK;
+    return fd > STDERR_FILENO && fails_with((int[]){EINTR, EAGAIN}, may_block ? 2 : 1);
+}
+
+static bool cannot_send(int fd)
+{
+    return is_interrupted(fd) || (outer_of(fd) && fails_with((int[]){ENOBUFS}, 1));
+}
+
+/* A part of the bytes, if the call is to be a short one. */
+static size_t part_of(int fd, size_t size)
+{
+    return size > 1 && outer_of(fd) && fails() ? 1 + (size_t)below((int64_t)size - 1) : size;
+}
+
 /* After a call that moved bytes. */
 static ssize_t moved(int fd, ssize_t result)
 {
@@ -1039,13 +1112,17 @@ static ssize_t moved(int fd, ssize_t result)
 
 SHOWN ssize_t read(int fd, void *bytes, size_t size)
 {
+    if (is_interrupted(fd)) return -1;
     if (!wait_until(fd, POLLIN)) return fail(EAGAIN);
-    return moved(fd, syscall(SYS_read, fd, bytes, size));
+    return moved(fd, syscall(SYS_read, fd, bytes, part_of(fd, size)));
 }
 
 SHOWN ssize_t readv(int fd, const struct iovec *parts, int count)
 {
+    if (is_interrupted(fd)) return -1;
     if (!wait_until(fd, POLLIN)) return fail(EAGAIN);
+    struct iovec part = {parts[0].iov_base, part_of(fd, parts[0].iov_len)};
+    if (part.iov_len < parts[0].iov_len) return moved(fd, syscall(SYS_readv, fd, &part, 1));
     return moved(fd, syscall(SYS_readv, fd, parts, count));
 }
 
@@ -1055,6 +1132,8 @@ SHOWN ssize_t recvfrom(int fd, void *restrict bytes, size_t size, int flags,
     if (!self) return syscall(SYS_recvfrom, fd, bytes, size, flags, address, length);
     bool waits = !(flags & MSG_DONTWAIT), takes_all = waits && flags & MSG_WAITALL;
     size_t taken = 0;
+    if (is_interrupted(fd)) return -1;
+    if (!takes_all) size = part_of(fd, size);
     for (;;) {
         if (waits && !wait_until(fd, POLLIN)) return taken ? (ssize_t)taken : fail(EAGAIN);
         ssize_t result = moved(fd, syscall(SYS_recvfrom, fd, (char *)bytes + taken, size - taken,
@@ -1080,16 +1159,18 @@ SHOWN ssize_t recvmsg(int fd, struct msghdr *message, int flags)
  * send the rest themselves. */
 SHOWN ssize_t write(int fd, const void *bytes, size_t size)
 {
+    if (cannot_send(fd)) return -1;
     if (!wait_until(fd, POLLOUT)) return fail(EAGAIN);
-    return moved(fd, syscall(SYS_write, fd, bytes, size));
+    return moved(fd, syscall(SYS_write, fd, bytes, part_of(fd, size)));
 }
 
 SHOWN ssize_t sendto(int fd, const void *bytes, size_t size, int flags,
                      const struct sockaddr *address, socklen_t length)
 {
+    if (cannot_send(fd)) return -1;
     if (!(flags & MSG_DONTWAIT) && !wait_until(fd, POLLOUT)) return fail(EAGAIN);
     flags |= outer_of(fd) ? MSG_DONTWAIT : 0;
-    return moved(fd, syscall(SYS_sendto, fd, bytes, size, flags, address, length));
+    return moved(fd, syscall(SYS_sendto, fd, bytes, part_of(fd, size), flags, address, length));
 }
 
 SHOWN ssize_t send(int fd, const void *bytes, size_t size, int flags)
@@ -1099,8 +1180,13 @@ SHOWN ssize_t send(int fd, const void *bytes, size_t size, int flags)
 
 SHOWN ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
 {
+    if (cannot_send(fd)) return -1;
     if (!(flags & MSG_DONTWAIT) && !wait_until(fd, POLLOUT)) return fail(EAGAIN);
     flags |= outer_of(fd) ? MSG_DONTWAIT : 0;
+    struct iovec part = {message->msg_iov[0].iov_base, part_of(fd, message->msg_iov[0].iov_len)};
+    if (part.iov_len < message->msg_iov[0].iov_len)
+        return moved(fd, syscall(SYS_sendmsg, fd, &(struct msghdr){.msg_iov = &part, .msg_iovlen = 1},
+                                 flags));
     return moved(fd, syscall(SYS_sendmsg, fd, message, flags));
 }
 
@@ -1111,6 +1197,9 @@ SHOWN int64_t machine_time_us(void) { return now_us - START_US; }
 SHOWN int64_t machine_switches(void) { return switches; }
 SHOWN int64_t machine_bytes(void) { return bytes_carried; }
 SHOWN int64_t machine_held(void) { return held_count; }
+SHOWN int64_t machine_failed_calls(void) { return failed_count; }
+SHOWN int64_t machine_limited(void) { return limited_count; }
+SHOWN int64_t machine_lost(void) { return lost_count; }
 
 /* The caller belongs to a group from now on, and so do the threads that it makes. */
 SHOWN void machine_join(int group)
@@ -1155,6 +1244,19 @@ SHOWN void machine_set_delay(int64_t min_us, int64_t max_us)
 
 /* Bytes arrive in pieces of 1 to `size`; 0: as they were sent. */
 SHOWN void machine_split(int64_t size) { piece_max = size > 0 ? size : PIECE_MAX; }
+
+/* A connection carries this many bytes a second in each direction; 0: any number. */
+SHOWN void machine_limit(int64_t bytes) { bytes_per_s = bytes; }
+
+/* So many of a million segments are lost at each try. */
+SHOWN void machine_lose(int64_t per_million) { lost_per_million = per_million; }
+
+/* One of so many system calls of clients fails for some time. */
+SHOWN void machine_fail_calls(int64_t one_in, int64_t length_us)
+{
+    failing_one_in = one_in;
+    failing_until_us = now_us + length_us;
+}
 
 /* Cuts the connections of a listener's port. What is in flight is lost. */
 SHOWN int machine_cut(int port)

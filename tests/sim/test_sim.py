@@ -59,6 +59,15 @@ def test_it_waits_for_no_real_time(machine: Path) -> None:
     assert found(outcome) == []
 
 
+def test_a_throttled_client_waits(machine: Path) -> None:
+    faults = [Fault(at, "throttle", [at % 3 + 1, 3, 2]) for at in range(20, 110, 7)]
+    options = Options(SEED, 120, 1.0, "", faults)  # type: ignore[arg-type]
+    outcome = simulate(options, machine)
+    assert outcome.result["effects"]["throttled"] > 10
+    assert (found(outcome), outcome.result["hasty"]) == ([], [])
+    assert simulate(replace(options, bug="waits_less"), machine).result["hasty"]
+
+
 @pytest.mark.parametrize(
     ("bug", "rule", "faults"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import actors
 
-from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native import Consumer, Producer, ThrottleEvent, TopicPartition
 
 
 def no_offsets() -> None:
@@ -28,7 +28,21 @@ def commits_ahead() -> None:
     actors.Member._commit = commit  # type: ignore[method-assign]
 
 
-BUGS: dict[str, Callable[[], None]] = {"no_offsets": no_offsets, "commits_ahead": commits_ahead}
+def waits_less() -> None:
+    """Clients report throttle times that are five seconds longer than their waits."""
+    begin = ThrottleEvent.__init__
+
+    def longer(self: ThrottleEvent, name: str, broker: int, seconds: float) -> None:
+        begin(self, name, broker, seconds + 5)
+
+    ThrottleEvent.__init__ = longer  # type: ignore[method-assign]
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "no_offsets": no_offsets,
+    "commits_ahead": commits_ahead,
+    "waits_less": waits_less,
+}
 
 
 def plant(name: str) -> None:

@@ -59,6 +59,7 @@ class Faults:
             heapq.heappop(self._later)[2]()
         for actor in self._actors:
             self._machine.machine_freeze(actor.group, c_int64(0))
+        self._machine.machine_fail_calls(c_int64(1), c_int64(0))
         self._cluster.end_faults()
         self._calm()
 
@@ -113,6 +114,10 @@ class Faults:
         """Execute the next requests, and close their connections in place of an answer."""
         self._cluster.push_request_errors(ApiKey[api], [CLOSE_CONNECTION] * count, done=True)
 
+    def throttle(self, broker: int, seconds: float, count: int) -> None:
+        """Make clients wait after their next Produce and Fetch requests, as a quota does."""
+        self._cluster.throttle_responses(broker, int(seconds * 1000), count)
+
     def cut_answer(self, broker: int, after_bytes: int) -> None:
         """Close a connection in the middle of an answer."""
         self._cluster.close_mid_frame(broker, after_bytes)
@@ -154,7 +159,23 @@ class Faults:
         """Change the time of day."""
         self._machine.machine_jump(_us(seconds))
 
+    def narrow(self, bytes_per_s: int, seconds: float) -> None:
+        """Limit the bandwidth of each connection."""
+        self._machine.machine_limit(c_int64(bytes_per_s))
+        self._after(seconds, self._calm)
+
+    def lose_segments(self, per_million: int, seconds: float) -> None:
+        """Lose TCP segments. TCP sends them again, later and later, or gives up."""
+        self._machine.machine_lose(c_int64(per_million))
+        self._after(seconds, self._calm)
+
+    def fail_calls(self, one_in: int, seconds: float) -> None:
+        """Make clients' system calls fail, be interrupted, or move a part of the bytes."""
+        self._machine.machine_fail_calls(c_int64(one_in), _us(seconds))
+
     def _calm(self) -> None:
+        self._machine.machine_limit(c_int64(0))
+        self._machine.machine_lose(c_int64(0))
         self._machine.machine_set_delay(c_int64(50), c_int64(500))
         self._machine.machine_split(c_int64(0))
 

@@ -15,6 +15,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from typing import Any
 
 import bugs
@@ -24,10 +25,15 @@ from world import PARTITIONS, World
 
 from kafka_native import Consumer, KafkaError, TopicPartition
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 
 SETTLED_S = 180.0
 """Simulated seconds after the last fault, within which everything comes to its end."""
 READ_S = 60.0
+IN_FLIGHT_S = 0.01
+"""The network's delay, without a fault."""
+HELD_BACK = {"writer": ApiKey.PRODUCE, "member": ApiKey.FETCH}
+"""The API for which each kind of client is throttled."""
 BROKERS = 3
 
 Log = dict[int, list[tuple[int, int]]]
@@ -103,9 +109,31 @@ def play(world: World) -> dict[str, Any]:
         "taken": world.taken,
         "committed": [member.committed for member in members],
         "faults": faults.counts,
-        "effects": {"held": machine_count(world.machine, "held")},
+        "effects": {
+            "throttled": len(world.throttles),
+            **{
+                name: machine_count(world.machine, name)
+                for name in ("held", "failed_calls", "limited", "lost")
+            },
+        },
+        "hasty": hasty(world),
         "problems": world.problems,
     }
+
+
+def hasty(world: World) -> list[str]:
+    """Return the requests that clients sent to a broker within a throttle time of it."""
+    times = defaultdict(list)
+    for seen in world.cluster.requests:
+        if seen.api_key == HELD_BACK.get(seen.client_id.split()[0]):
+            times[seen.client_id, seen.broker].append(seen.time)
+    return [
+        f"{name} sent a request to broker {broker} {sent_s - at_s:.3f} s after it was throttled "
+        f"for {length_s:.3f} s"
+        for name, broker, at_s, length_s in world.throttles
+        for sent_s in times[name, broker]
+        if IN_FLIGHT_S < sent_s - at_s < length_s - IN_FLIGHT_S
+    ]
 
 
 def machine_count(machine: ctypes.CDLL, name: str) -> int:

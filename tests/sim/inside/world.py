@@ -22,6 +22,8 @@ class World:
     def __init__(self, options: dict[str, Any], cluster: MockCluster, machine: ctypes.CDLL) -> None:
         """Begin the time of the run."""
         self.options = options
+        self.throttles: list[tuple[str, int, float, float]] = []
+        """Client, broker, time and seconds of each throttle time that a client reported."""
         self.cluster = cluster
         self.machine = machine
         self.problems: list[str] = []
@@ -38,9 +40,14 @@ class World:
 
     def conf(self, **more: Any) -> dict[str, Any]:
         """Return a client's configuration, with `_` for the dots of names."""
+        name = threading.current_thread().name
         found: dict[str, Any] = {
             "bootstrap.servers": self.cluster.bootstrap_servers,
+            "client.id": name,
             "log_level": 0,
+            "throttle_cb": lambda event: self.throttles.append(
+                (name, event.broker_id, time.monotonic(), event.throttle_time)
+            ),
         }
         return found | {name.replace("_", "."): value for name, value in more.items()}
 
