@@ -156,7 +156,7 @@ GOALS = (
             Need("logical hours", hours, 20, 2500),
             Need("rarest fault", rarest, None, 1000),
         ),
-        "3 of the 24 faults: recreated topics, truncated logs, expired logins",
+        "1 of the 24 faults: expired logins",
     ),
     Goal(
         "G2",

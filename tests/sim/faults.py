@@ -9,8 +9,8 @@ from tests.harness.runs import Deck
 
 BROKERS = (1, 2, 3)
 PARTITIONS = 3
-ACTORS = 5
-"""Two writers, two members of the group, the copier."""
+ACTORS = 7
+"""Three writers, two members of the group, the copier, the reader."""
 QUIET_S = 20.0
 """No fault begins in the first seconds of a run."""
 
@@ -56,9 +56,10 @@ KINDS = {
     "fail_calls": lambda draw: [draw.choice([3, 10, 100]), draw.uniform(1, 10)],
     "throttle": lambda draw: [_broker(draw), draw.choice([0.1, 1, 10, 90]), draw.randrange(1, 6)],
     "jump": lambda draw: [draw.uniform(-7200, 7200)],
-    "restart_member": lambda draw: [draw.randrange(2)],
-    "restart_writer": lambda draw: [draw.randrange(2)],
-    "restart_copier": lambda draw: [],
+    "recreate_topic": lambda draw: [draw.choice([0, draw.uniform(0, 10), 40])],
+    "truncate": lambda draw: [draw.randrange(PARTITIONS), draw.randrange(1, 20), _broker(draw)],
+    "move_log_start": lambda draw: [draw.randrange(PARTITIONS), draw.choice([0.1, 0.5, 1])],
+    "restart": lambda draw: [draw.randrange(ACTORS)],
     "freeze": lambda draw: [draw.randrange(ACTORS), draw.choice([0.1, 1, 10, 60])],
     "kill": lambda draw: [draw.randrange(ACTORS), draw.random() < 0.5],
 }

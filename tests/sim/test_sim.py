@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,8 +72,8 @@ def test_a_throttled_client_waits(machine: Path) -> None:
 @pytest.mark.parametrize(
     ("bug", "rule", "faults"),
     [
-        ("commits_ahead", "commits_follow", [("restart_member", [0]), ("restart_member", [1])]),
-        ("no_offsets", "copied_once", [("restart_copier", [])]),
+        ("commits_ahead", "commits_follow", [("restart", [3]), ("restart", [4])]),
+        ("no_offsets", "copied_once", [("restart", [5])]),
     ],
 )
 def test_a_planted_bug_breaks_its_rule(
@@ -112,7 +113,10 @@ def sound() -> Result:
     )
     copied = [(2 * offset, number) for offset, number in records]
     taken = [(0, [0, 1, 2, 3, 4]), (0, [3, 4, 5, 6, 7, 8, 9])]
-    return Result(Acked([life], {"a reader": {0: records}}), {0: copied}, taken, [{0: 5}, {0: 10}])
+    acked = Acked([life], {"a reader": {0: records}})
+    side = Acked([deepcopy(life)], {"a reader": {0: records[3:]}})  # three were taken back
+    removed, got = {100, 101, 102}, {(0, number) for _, number in records[1:]}
+    return Result(acked, {0: copied}, taken, [{0: 5}, {0: 10}], side, removed, got)
 
 
 def loses(result: Result) -> None:
@@ -143,6 +147,22 @@ def copies_disordered(result: Result) -> None:
     result.copied[0].reverse()
 
 
+def loses_more(result: Result) -> None:
+    result.removed.remove(102)
+
+
+def reports_none(result: Result) -> None:
+    result.side.lives[0].reports.pop(0)
+
+
+def reads_less(result: Result) -> None:
+    result.got.remove((0, 105))
+
+
+def reads_another(result: Result) -> None:
+    result.got.add((0, 1))
+
+
 def test_a_sound_history_breaks_no_rule() -> None:
     assert violations(sound()) == []
 
@@ -153,6 +173,8 @@ def test_a_sound_history_breaks_no_rule() -> None:
         "none_is_skipped": [skips, goes_back],
         "commits_follow": [begins_late],
         "copied_once": [copies_twice, copies_less, copies_disordered],
+        "side_is_kept": [loses_more, reports_none],
+        "side_is_read": [reads_less, reads_another],
     }
 )
 def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:

@@ -1,4 +1,4 @@
-"""The threads that use clients: writers, members of a group, a copier."""
+"""The threads that use clients: writers, members of a group, a copier, a reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import payload
 from ledger import NOT_PERSISTED, PERSISTED, POSSIBLY_PERSISTED, number_of
 from world import PARTITIONS, World
 
-from kafka_native import Consumer, KafkaException, Message, MessageStatus, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    MessageStatus,
+    Producer,
+    TopicPartition,
+)
 from kafka_native.eos import Progress, process
 
 STEP_S = 0.5
@@ -80,9 +88,10 @@ class Actor:
 class Writer(Actor):
     """An idempotent producer that writes bursts."""
 
-    def __init__(self, world: World, index: int) -> None:
+    def __init__(self, world: World, topic: str, index: int) -> None:
         """``lives``: what `Life` in tests/broker/acked has, as JSON."""
         super().__init__(world, f"writer {index}")
+        self.topic = topic
         self.lives: list[dict[str, Any]] = []
 
     def live(self) -> None:
@@ -125,7 +134,7 @@ class Writer(Actor):
         for _ in range(self.draw.randrange(1, 8)):
             number = number_of(life["name"], len(life["sent"]))
             partition = self.draw.randrange(PARTITIONS)
-            value = payload.make("ledger", partition, number, self.draw.randrange(200))
+            value = payload.make(self.topic, partition, number, self.draw.randrange(200))
 
             def reported(error: Any, message: Message, number: int = number) -> None:
                 if error is None:
@@ -139,7 +148,7 @@ class Writer(Actor):
 
             life["sent"].append([number, partition])  # before: a kill may come at any time
             try:
-                producer.produce("ledger", value, partition=partition, on_delivery=reported)
+                producer.produce(self.topic, value, partition=partition, on_delivery=reported)
             except KafkaException:
                 life["sent"].pop()
                 raise
@@ -208,6 +217,31 @@ class Member(Actor):
                     self.committed[each.partition] = max(last, each.offset)
         except KafkaException:
             pass  # a rebalance or a lost coordinator: another member reads it again
+
+
+class Reader(Actor):
+    """A reader of the topic "side", without a group. It goes to the begin if its place is gone."""
+
+    def __init__(self, world: World) -> None:
+        """``got``: partition and number of each message, in any order."""
+        super().__init__(world, "reader")
+        self.got: set[tuple[int, int]] = set()
+
+    def live(self) -> None:
+        """Read from the begin until the end."""
+        conf = self.world.conf(
+            group_id="side", enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        with Consumer(conf) as consumer:
+            consumer.assign(
+                [TopicPartition("side", each, OFFSET_BEGINNING) for each in range(PARTITIONS)]
+            )
+            while not self.is_ending.is_set():
+                for message in consumer.consume(self.draw.randrange(1, 100), STEP_S):
+                    if message.error() is None:
+                        partition = message.partition()
+                        assert partition is not None
+                        self.got.add((partition, self.world.number(message)))
 
 
 class Copier(Actor):

@@ -15,7 +15,7 @@ from kafka_native.mock import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
-    from actors import Actor, Copier, Member, Writer
+    from actors import Actor
 
 NO_LEADER = -1
 REFUSALS = {
@@ -34,16 +34,13 @@ def _us(seconds: float) -> c_int64:
 
 
 class Faults:
-    """Each fault is a method. Times are in seconds."""
+    """Each fault is a method. Times are in seconds. It returns False if it can't be made now."""
 
-    def __init__(
-        self, world: World, writers: list[Writer], members: list[Member], copier: Copier
-    ) -> None:
+    def __init__(self, world: World, actors: list[Actor]) -> None:
         """`run()` makes the faults of the world's options."""
         self.counts: Counter[str] = Counter()
         self._world, self._cluster, self._machine = world, world.cluster, world.machine
-        self._writers, self._members, self._copier = writers, members, copier
-        self._actors: list[Actor] = [*writers, *members, copier]
+        self._actors = actors
         self._draw = world.random("errors")
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
@@ -52,8 +49,8 @@ class Faults:
         """Make each fault at its time, wait for the end, and heal everything."""
         for at_s, kind, arguments in self._world.options["faults"]:
             self._wait_until(at_s)
-            getattr(self, kind)(*arguments)
-            self.counts[kind] += 1
+            if getattr(self, kind)(*arguments) is not False:
+                self.counts[kind] += 1
         self._wait_until(self._world.options["seconds"])
         while self._later:
             heapq.heappop(self._later)[2]()
@@ -130,6 +127,43 @@ class Faults:
         """Forget the fetch sessions."""
         self._cluster.clear_fetch_sessions(broker)
 
+    # --- the contents of the topic "side" ---
+
+    def _take_back(self, change: Callable[[], None]) -> bool:
+        """Make a change, and note which messages are gone. It needs the topic."""
+        with self._cluster.state.lock:
+            if "side" not in self._cluster.topics:
+                return False
+            before = self._world.numbers("side")
+            change()
+            self._world.removed |= before - self._world.numbers("side")
+        return True
+
+    def recreate_topic(self, seconds: float) -> bool:
+        """Delete the topic. After some time there is another one with its name."""
+        if not self._take_back(lambda: self._cluster.delete_topic("side")):
+            return False
+        self._after(seconds, lambda: self._cluster.create_topic("side", partitions=PARTITIONS))
+        return True
+
+    def truncate(self, partition: int, count: int, broker: int) -> bool:
+        """Lose the last records, as after an unclean election of a leader."""
+
+        def change() -> None:
+            first, end = self._cluster.watermarks("side", partition)
+            self._cluster.logs.truncate("side", partition, max(first, end - count), broker)
+
+        return self._take_back(change)
+
+    def move_log_start(self, partition: int, share: float) -> bool:
+        """Delete a share of the records, as retention does."""
+
+        def change() -> None:
+            first, end = self._cluster.watermarks("side", partition)
+            self._cluster.logs.move_log_start("side", partition, first + int(share * (end - first)))
+
+        return self._take_back(change)
+
     # --- the network and the clock ---
 
     def cut(self, broker: int) -> None:
@@ -181,17 +215,9 @@ class Faults:
 
     # --- clients ---
 
-    def restart_member(self, index: int) -> None:
-        """Close a member of the group. It comes back at once."""
-        self._members[index].asked.set()
-
-    def restart_writer(self, index: int) -> None:
-        """Purge a producer's queue, close it, and go on with another one."""
-        self._writers[index].asked.set()
-
-    def restart_copier(self) -> None:
-        """Close the copier's clients. It goes on with others."""
-        self._copier.asked.set()
+    def restart(self, actor: int) -> None:
+        """Close a client. It comes back at once, a producer with an empty queue."""
+        self._actors[actor].asked.set()
 
     def freeze(self, actor: int, seconds: float) -> None:
         """Stop a process for some time, as SIGSTOP does."""

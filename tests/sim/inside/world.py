@@ -14,6 +14,9 @@ from kafka_native import Message
 from kafka_native.mock import MockCluster
 
 PARTITIONS = 3
+SOURCES = {"copy": "ledger"}
+
+Log = dict[int, list[tuple[int, int]]]
 
 
 class World:
@@ -30,6 +33,8 @@ class World:
         self.taken: list[dict[str, Any]] = []
         """The offsets that members got: an entry for each assignment of a partition."""
         self._began_s = time.monotonic()
+        self.removed: set[int] = set()
+        """The numbers of the messages of "side" that the cluster has lost or deleted."""
         self._lives = 0
         self._groups = 0
         self._lock = threading.Lock()
@@ -70,16 +75,34 @@ class World:
         self._groups += 1
         return self._groups
 
-    def number_of(self, value: bytes | None, partition: int) -> int:
-        """Return the number of a message of the ledger, and check its place. -1: it isn't one."""
+    def number_of(self, value: bytes | None, topic: str, partition: int) -> int:
+        """Return a message's number, and check that it was written there. -1: it wasn't."""
         try:
-            return payload.number_of(value, "ledger", partition)
+            return payload.number_of(value, topic, partition)
         except (AssertionError, ValueError) as error:
             self.problem(f"in partition {partition}: {error}")
             return -1
 
     def number(self, message: Message) -> int:
-        """Return the number of a message."""
-        partition = message.partition()
+        """Return the number of a message. Those of the copy are from the ledger."""
+        topic, partition = message.topic(), message.partition()
+        assert topic is not None
         assert partition is not None
-        return self.number_of(message.value(), partition)
+        return self.number_of(message.value(), SOURCES.get(topic, topic), partition)
+
+    def stored(self, topic: str) -> Log:
+        """Return offset and number of each record that the mock cluster's memory has."""
+        if topic not in self.cluster.topics:
+            return {each: [] for each in range(PARTITIONS)}
+        return {
+            each: [
+                (record.offset, self.number_of(record.value, topic, each))
+                for record in self.cluster.messages(topic, each)
+                if record.offset >= self.cluster.watermarks(topic, each)[0]
+            ]
+            for each in range(PARTITIONS)
+        }
+
+    def numbers(self, topic: str) -> set[int]:
+        """Return the numbers of the stored records."""
+        return {number for records in self.stored(topic).values() for _, number in records}
