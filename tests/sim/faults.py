@@ -56,6 +56,7 @@ KINDS = {
     "fail_calls": lambda draw: [draw.choice([3, 10, 100]), draw.uniform(1, 10)],
     "throttle": lambda draw: [_broker(draw), draw.choice([0.1, 1, 10, 90]), draw.randrange(1, 6)],
     "jump": lambda draw: [draw.uniform(-7200, 7200)],
+    "expire_logins": lambda draw: [draw.choice([0.2, 1, 5]), draw.uniform(5, 30)],
     "recreate_topic": lambda draw: [draw.choice([0, draw.uniform(0, 10), 40])],
     "truncate": lambda draw: [draw.randrange(PARTITIONS), draw.randrange(1, 20), _broker(draw)],
     "move_log_start": lambda draw: [draw.randrange(PARTITIONS), draw.choice([0.1, 0.5, 1])],

@@ -45,11 +45,11 @@ def test_a_seed_repeats_to_the_last_byte(machine: Path) -> None:
 
 
 def test_minutes_with_each_fault_break_no_rule(machine: Path) -> None:
-    faults = plan(SEED, 600, 6)
-    outcome = simulate(Options(SEED, 600, 5.0, "", faults), machine)
+    faults = plan(SEED, 300, 5)
+    outcome = simulate(Options(SEED, 300, 5.0, "", faults), machine)
     assert set(outcome.result["faults"]) == set(KINDS)
     assert found(outcome) == []
-    assert outcome.seconds > 600
+    assert outcome.seconds > 300
     assert min(outcome.result["effects"].values()) > 0, outcome.result["effects"]
 
 

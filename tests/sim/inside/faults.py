@@ -9,7 +9,7 @@ from collections.abc import Callable
 from ctypes import c_int64
 from typing import TYPE_CHECKING
 
-from world import PARTITIONS, World
+from world import PARTITIONS, World, mechanism_of
 
 from kafka_native.mock import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
@@ -126,6 +126,16 @@ class Faults:
     def forget_sessions(self, broker: int) -> None:
         """Forget the fetch sessions."""
         self._cluster.clear_fetch_sessions(broker)
+
+    def expire_logins(self, lifetime_s: float, seconds: float) -> bool:
+        """Cut all connections. The next logins expire soon, so clients have to log in again."""
+        if not mechanism_of(self._world.options):
+            return False
+        self._cluster.security.set_session_lifetime(int(lifetime_s * 1000))
+        for broker in self._cluster.broker_ids:
+            self.cut(broker)
+        self._after(seconds, lambda: self._cluster.security.set_session_lifetime(0))
+        return True
 
     # --- the contents of the topic "side" ---
 

@@ -16,13 +16,14 @@ import json
 import os
 import sys
 import time
+import traceback
 from collections import defaultdict
 from typing import Any
 
 import bugs
 from actors import Actor, Copier, Member, Reader, Writer
 from faults import Faults
-from world import PARTITIONS, Log, World
+from world import PARTITIONS, Log, World, security_of
 
 from kafka_native import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 from kafka_native.mock import MockCluster
@@ -110,6 +111,7 @@ def play(world: World) -> dict[str, Any]:
         "effects": {
             "throttled": len(world.throttles),
             "removed": len(world.removed),
+            "logins_again": world.logins_again(),
             **{
                 name: machine_count(world.machine, name)
                 for name in ("held", "failed_calls", "limited", "lost")
@@ -147,7 +149,12 @@ def main() -> None:
     faulthandler.enable()  # the machine aborts a process that can't go on
     options = json.load(sys.stdin)
     machine = ctypes.CDLL(None)
-    with MockCluster(brokers=BROKERS, group_session=45.0, rebalance_delay=0.1) as cluster:
+    with MockCluster(
+        brokers=BROKERS,
+        group_session=45.0,
+        rebalance_delay=0.1,
+        security=security_of(options),
+    ) as cluster:
         for topic in ("ledger", "copy", "side"):
             cluster.create_topic(topic, partitions=PARTITIONS)
         cluster.auto_create_topics = False
@@ -166,4 +173,9 @@ def main() -> None:
 
 
 if __name__ == "__main__" and "--import" not in sys.argv:
-    main()
+    try:
+        main()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)  # as above

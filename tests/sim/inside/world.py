@@ -11,12 +11,27 @@ from typing import Any
 import payload
 
 from kafka_native import Message
-from kafka_native.mock import MockCluster
+from kafka_native.mock import ListenerSecurity, MockCluster
 
 PARTITIONS = 3
 SOURCES = {"copy": "ledger"}
+MECHANISMS = ("", "SCRAM-SHA-256", "PLAIN")
+"""Of the logins: each in a third of the seeds. The first ones have none."""
+USER, PASSWORD = "alice", "wonderland"
 
 Log = dict[int, list[tuple[int, int]]]
+
+
+def mechanism_of(options: dict[str, Any]) -> str:
+    """Return how clients log in, or an empty text."""
+    return MECHANISMS[options["seed"] % len(MECHANISMS)]
+
+
+def security_of(options: dict[str, Any]) -> ListenerSecurity | None:
+    """Return the security of the cluster."""
+    if not (mechanism := mechanism_of(options)):
+        return None
+    return ListenerSecurity("sasl_plaintext", [mechanism], {USER: PASSWORD})
 
 
 class World:
@@ -54,6 +69,13 @@ class World:
                 (name, event.broker_id, time.monotonic(), event.throttle_time)
             ),
         }
+        if mechanism := mechanism_of(self.options):
+            found |= {
+                "security.protocol": "sasl_plaintext",
+                "sasl.mechanism": mechanism,
+                "sasl.username": USER,
+                "sasl.password": PASSWORD,
+            }
         return found | {name.replace("_", "."): value for name, value in more.items()}
 
     def seconds(self) -> float:
@@ -102,6 +124,12 @@ class World:
             ]
             for each in range(PARTITIONS)
         }
+
+    def logins_again(self) -> int:
+        """Return how often clients have logged in again on a connection."""
+        if not mechanism_of(self.options):
+            return 0
+        return sum(login.again for login in self.cluster.security.logins)
 
     def numbers(self, topic: str) -> set[int]:
         """Return the numbers of the stored records."""
