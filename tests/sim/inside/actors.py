@@ -162,10 +162,12 @@ class Member(Actor):
         super().__init__(world, f"member {index}")
         self.committed: dict[int, int] = {}
         self._open: dict[int, dict[str, Any]] = {}
+        self._owes = False
+        """The last commit failed."""
 
     def live(self) -> None:
         """Read until the end or a restart."""
-        self._open = {}
+        self._open, self._owes = {}, False
         conf = self.world.conf(
             group_id="readers",
             enable_auto_commit=False,
@@ -181,8 +183,8 @@ class Member(Actor):
             while not (self.is_ending.is_set() or self.asked.is_set()):
                 taken = consumer.consume(self.draw.randrange(1, 100), STEP_S)
                 self._take(taken)
-                if taken:
-                    self._commit(consumer)
+                if taken or self._owes:
+                    self._owes = not self._commit(consumer)
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for each in partitions:
@@ -209,14 +211,17 @@ class Member(Actor):
             reading["offsets"].append(message.offset())
             self.world.number(message)
 
-    def _commit(self, consumer: Consumer) -> None:
+    def _commit(self, consumer: Consumer) -> bool:
+        """Return whether everything is committed."""
         try:
-            for each in consumer.commit(asynchronous=False) or []:
-                if each.error is None:
-                    last = self.committed.get(each.partition, 0)
-                    self.committed[each.partition] = max(last, each.offset)
+            outcome = consumer.commit(asynchronous=False) or []
         except KafkaException:
-            pass  # a rebalance or a lost coordinator: another member reads it again
+            return False  # a rebalance or a lost coordinator
+        for each in outcome:
+            if each.error is None:
+                last = self.committed.get(each.partition, 0)
+                self.committed[each.partition] = max(last, each.offset)
+        return all(each.error is None for each in outcome)
 
 
 class Reader(Actor):

@@ -17,13 +17,14 @@ def no_offsets() -> None:
 def commits_ahead() -> None:
     """Members commit one message that they haven't got."""
 
-    def commit(self: actors.Member, consumer: Consumer) -> None:
+    def commit(self: actors.Member, consumer: Consumer) -> bool:
         ahead = [
             TopicPartition(each.topic, each.partition, each.offset + 1)
             for each in consumer.position(consumer.assignment())
             if each.offset >= 0
         ]
         consumer.commit(offsets=ahead, asynchronous=True)
+        return True
 
     actors.Member._commit = commit  # type: ignore[method-assign]
 
