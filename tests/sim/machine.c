@@ -79,14 +79,42 @@ static void allow_stop(struct task *task)
     task->can_stop = task->group && !task->lock_count && has_python_lock && !has_python_lock();
 }
 
-static bool can_run(struct task *task)
+static bool has_to_look(const struct task *task)
 {
-    if (!task->blocked || task->woken || task->deadline_us <= now_us) return true;
-    if (task->fd_count && task->looked_at != changes) {
-        task->looked_at = changes;
-        task->fd_is_ready = poll_now(task->fds, task->fd_count) != 0;
+    return task->used && !task->done && task->blocked && task->fd_count &&
+           task->looked_at != changes && !is_held(task);
+}
+
+/* Finds out which tasks have a ready descriptor, with one system call for all of them. */
+static void look_at_descriptors(void)
+{
+    static struct pollfd all[FDS_MAX];
+    static struct task *found[TASKS_MAX];
+    nfds_t count = 0;
+    int found_count = 0;
+    for (int i = 0; i < task_count; i++) {
+        struct task *task = &tasks[i];
+        if (!has_to_look(task)) continue;
+        if (count + task->fd_count > FDS_MAX) give_up("too many descriptors");
+        memcpy(all + count, task->fds, task->fd_count * sizeof all[0]);
+        count += task->fd_count;
+        found[found_count++] = task;
     }
-    return task->fd_count && task->fd_is_ready;
+    if (!count) return;
+    if (poll_now(all, count) < 0) give_up("poll() failed");
+    struct pollfd *fd = all;
+    for (int i = 0; i < found_count; i++) {
+        struct task *task = found[i];
+        task->looked_at = changes;
+        task->fd_is_ready = false;
+        for (nfds_t j = 0; j < task->fd_count; j++) task->fd_is_ready |= (fd++)->revents != 0;
+    }
+}
+
+static bool can_run(const struct task *task)
+{
+    return !task->blocked || task->woken || task->deadline_us <= now_us ||
+           (task->fd_count && task->fd_is_ready);
 }
 
 void give_up(const char *reason)
@@ -108,6 +136,7 @@ static struct task *choose(void)
     for (;;) {
         network_take();
         network_deliver();
+        look_at_descriptors();
         int count = 0;
         int64_t next_us = network_next();
         for (int i = 0; i < task_count; i++) {
@@ -177,6 +206,7 @@ static bool wait_for(const void *key, int64_t deadline_us, struct pollfd *fds, n
     task->fds = fds;
     task->fd_count = fd_count;
     task->looked_at = 0;
+    task->fd_is_ready = false;
     if (!is_lock) allow_stop(task);
     pass_on();
     task->key = NULL;

@@ -31,6 +31,8 @@
 #define NEVER INT64_MAX
 #define SHOWN __attribute__((visibility("default")))
 
+enum { FDS_MAX = 4096 }; /* of the process */
+
 struct task { /* a thread */
     bool used, done, is_detached, blocked, woken;
     bool can_stop; /* it waits, and no other group waits for it */

@@ -4,7 +4,6 @@
 #include "machine.h"
 
 enum {
-    FDS_MAX = 4096,
     LINKS_MAX = 1024,
     WAITING_MAX = 128,       /* connections that a listener hasn't accepted */
     IN_FLIGHT_MAX = 1 << 18, /* bytes of a direction; more stay in the sender's socket */
