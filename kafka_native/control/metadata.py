@@ -97,6 +97,8 @@ class Topic:
         self.known = False
         self.updated_at: float | None = None
         self.missing_since: float | None = None
+        self.exists = True
+        """False while the last reply had an error, and not this topic's id."""
         self.missing_logged = False
         self.used_at = 0.0
         """When a manager last wanted it."""
@@ -560,10 +562,16 @@ class Metadata:
             self._topic_log.debug("%s: %s", topic.name, KafkaError(source.error_code).name())
             if topic.missing_since is None:
                 topic.missing_since = self._clock()
+            topic.exists = (
+                source.error_code not in UNKNOWN_TOPIC_ERRORS
+                and topic.id != NO_ID
+                and source.topic_id == topic.id
+            )
             if source.error_code in UNKNOWN_TOPIC_ERRORS:
                 self._on_missing(topic, topic.missing_since)
             return
         topic.missing_since = None
+        topic.exists = True
         topic.missing_logged = False
         topic.failed = None
         changed = self._is_another(topic, source) or not topic.known

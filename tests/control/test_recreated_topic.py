@@ -13,6 +13,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.protocol import ApiKey
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
+from .fakes import TOPIC_ID
 from .test_commits import OTHER_ID, Group
 from .test_fetches import ConsumerCluster
 
@@ -139,6 +140,22 @@ def test_offset_is_not_committed_while_its_topic_is_missing():
     cluster.go()
     assert ApiKey.OFFSET_COMMIT not in [each.api_key for each in cluster.engine.submitted]
     assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_OR_PART]
+
+
+@pytest.mark.parametrize("topic_id", [TOPIC_ID, OTHER_ID, bytes(16)])
+def test_offset_is_committed_while_no_leader_of_its_topic_is_known(topic_id: bytes) -> None:
+    """The reply has the topic's id, so the topic exists. Another one, or none, may be a new one."""
+    cluster = Group(0)
+    reads_on(cluster, 12)
+    code = KafkaError.LEADER_NOT_AVAILABLE
+    recreate(cluster, error_code=code, topic_id=topic_id)
+    cluster.commit((0, 12))
+    if topic_id == TOPIC_ID:
+        cluster.find()
+        cluster.reply(0)
+        assert [each.offset for each in cluster.outcomes[0]] == [12]
+    else:
+        assert cluster.outcomes == [KafkaError.UNKNOWN_TOPIC_OR_PART]
 
 
 def test_offset_is_committed_again_once_its_topic_is_found():

@@ -94,7 +94,8 @@ def main(
     with ThreadPoolExecutor(jobs) as pool:
         for options, (outcome, found) in pool.map(lambda each: (each, judge(each)), plans):
             if outcome is not None:
-                sent = sum(len(life["sent"]) for life in outcome.result["lives"])
+                lives = [*outcome.result["lives"], *outcome.result["side"]["lives"]]
+                sent = sum(len(life["sent"]) for life in lives)
                 simulated_s += outcome.seconds
                 records += sent
                 faults.update(outcome.result["faults"])

@@ -5,8 +5,12 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
+from tests.harness.runs import Deck
+
 BROKERS = (1, 2, 3)
 PARTITIONS = 3
+ACTORS = 7
+"""Three writers, two members of the group, the copier, the reader."""
 QUIET_S = 20.0
 """No fault begins in the first seconds of a run."""
 
@@ -47,20 +51,32 @@ KINDS = {
     "cut_answer": lambda draw: [_broker(draw), draw.randrange(60)],
     "corrupt_fetch": _partition,
     "forget_sessions": lambda draw: [_broker(draw)],
+    "narrow": lambda draw: [draw.choice([500, 5_000, 125_000]), draw.uniform(5, 30)],
+    "lose_segments": lambda draw: [draw.choice([10_000, 50_000, 200_000]), draw.uniform(5, 60)],
+    "fail_calls": lambda draw: [draw.choice([3, 10, 100]), draw.uniform(1, 10)],
+    "throttle": lambda draw: [_broker(draw), draw.choice([0.1, 1, 10, 90]), draw.randrange(1, 6)],
     "jump": lambda draw: [draw.uniform(-7200, 7200)],
-    "restart_member": lambda draw: [draw.randrange(2)],
-    "restart_writer": lambda draw: [draw.randrange(2)],
-    "restart_copier": lambda draw: [],
+    "expire_logins": lambda draw: [draw.choice([0.2, 1, 5]), draw.uniform(5, 30)],
+    "recreate_topic": lambda draw: [draw.choice([0, draw.uniform(0, 10), 40])],
+    "truncate": lambda draw: [draw.randrange(PARTITIONS), draw.randrange(1, 20), _broker(draw)],
+    "move_log_start": lambda draw: [draw.randrange(PARTITIONS), draw.choice([0.1, 0.5, 1])],
+    "restart": lambda draw: [draw.randrange(ACTORS)],
+    "freeze": lambda draw: [draw.randrange(ACTORS), draw.choice([0.1, 1, 10, 60])],
+    "kill": lambda draw: [draw.randrange(ACTORS), draw.random() < 0.5],
 }
 
 
 def plan(seed: int, seconds: float, every_s: float = 15.0) -> list[Fault]:
-    """Draw the faults of a run, on average one in ``every_s`` seconds."""
+    """Draw the faults of a run, on average one in ``every_s`` seconds.
+
+    Each kind comes once before any comes again.
+    """
     draw = random.Random(f"faults {seed}")
+    kinds = Deck(list(KINDS), draw)
     found = []
     at_s = QUIET_S
     while at_s < seconds:
-        kind = draw.choice(list(KINDS))
+        kind = kinds.draw()
         found.append(Fault(round(at_s, 3), kind, KINDS[kind](draw)))
         at_s += draw.expovariate(1 / every_s)
     return found

@@ -23,6 +23,7 @@ from tests.sim.faults import Fault
 FOLDER = Path(__file__).parent
 WORKLOAD = Path("inside", "workload.py")
 LIBRARY = "machine.so"
+SOURCES = ("machine.c", "network.c")
 SHARED = (ROOT / "tests/broker/payload.py", ROOT / "tests/broker/acked/ledger.py")
 """Modules of the acked runs that the program uses, too."""
 FIXED_ADDRESSES = 0x0040000  # ADDR_NO_RANDOMIZE: sets of objects are in the order of addresses
@@ -75,7 +76,8 @@ def build(folder: Path | None = None) -> Path:
     flags = ["-O2", "-g", "-Wall", "-Wextra", "-shared", "-fPIC", "-fvisibility=hidden"]
     try:
         subprocess.run(
-            [*compiler(), *flags, "-o", folder / LIBRARY, FOLDER / "machine.c"], check=True
+            [*compiler(), *flags, "-o", folder / LIBRARY, *(FOLDER / name for name in SOURCES)],
+            check=True,
         )
     except (OSError, subprocess.CalledProcessError) as error:
         raise Unsimulated(f"no C compiler builds the machine: {error}") from None

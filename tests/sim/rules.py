@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
 from tests.broker.acked import verify
-from tests.broker.acked.ledger import Life, Log, Report
+from tests.broker.acked.ledger import PERSISTED, POSSIBLY_PERSISTED, Life, Log, Report
 from tests.broker.acked.ledger import Result as Acked
 from tests.harness.runs import Rule, broken
 
@@ -17,12 +17,20 @@ EXAMPLES = 5
 
 @dataclass
 class Result:
-    """What a run did. ``taken``: the partition and the offsets of each assignment of a member."""
+    """What a run did.
+
+    ``taken``: the partition and the offsets of each assignment of a member. ``side``: what writers
+    and readers of the topic "side" know. ``removed``: its messages that the cluster has taken back.
+    ``got``: partition and number of the messages that its reader has got.
+    """
 
     acked: Acked
     copied: Log = field(default_factory=dict)
     taken: list[tuple[int, list[int]]] = field(default_factory=list)
     committed: list[dict[int, int]] = field(default_factory=list)
+    side: Acked = field(default_factory=Acked)
+    removed: set[int] = field(default_factory=set)
+    got: set[tuple[int, int]] = field(default_factory=set)
 
 
 def _log(found: dict[str, list[list[int]]]) -> Log:
@@ -32,22 +40,31 @@ def _log(found: dict[str, list[list[int]]]) -> Log:
     }
 
 
-def result_of(found: dict[str, Any]) -> Result:
-    """Read what the simulated program has printed."""
+def _acked(found: dict[str, Any], late: list[str]) -> Acked:
     lives = [
         Life(
             each["name"],
+            each["killed"],
             sent=dict(each["sent"]),
             reports=[Report(*report) for report in each["reports"]],
         )
         for each in found["lives"]
     ]
     logs = {reader: _log(log) for reader, log in found["logs"].items()}
+    return Acked(lives, logs, late=late)
+
+
+def result_of(found: dict[str, Any]) -> Result:
+    """Read what the simulated program has printed."""
+    side = found["side"]
     return Result(
-        Acked(lives, logs, late=found["problems"]),
+        _acked(found, found["problems"]),
         _log(found["copy"]),
         [(each["partition"], each["offsets"]) for each in found["taken"]],
         [{int(key): offset for key, offset in each.items()} for each in found["committed"]],
+        _acked(side, []),
+        set(side["removed"]),
+        {(partition, number) for partition, number in side["got"]},
     )
 
 
@@ -105,11 +122,47 @@ def copied_once(result: Result) -> Iterator[str]:
             )
 
 
+def side_is_kept(result: Result) -> Iterator[str]:
+    """(I1 to I6) The acked rules hold for "side". The cluster may take messages back."""
+    lives = [
+        replace(
+            life,
+            reports=[
+                report
+                if report.number not in result.removed or report.status != PERSISTED
+                else report._replace(status=POSSIBLY_PERSISTED)
+                for report in life.reports
+            ],
+        )
+        for life in result.side.lives
+    ]
+    yield from broken(SIDE_RULES, replace(result.side, lives=lives), EXAMPLES)
+
+
+def side_is_read(result: Result) -> Iterator[str]:
+    """(I7) The reader of "side" gets what is there at the end, and nothing that never was."""
+    there = {
+        (partition, number)
+        for partition, records in result.side.log().items()
+        for _, number in records
+    }
+    missing = sorted(there - result.got)
+    if missing:
+        yield f"the reader didn't get {len(missing)} messages: {missing[:EXAMPLES]}"
+    unknown = [each for each in sorted(result.got - there) if each[1] not in result.removed]
+    if unknown:
+        yield f"the reader got {len(unknown)} messages that never were there: {unknown[:EXAMPLES]}"
+
+
+SIDE_RULES = tuple(rule for rule in verify.RULES if rule is not verify.reports_in_order)
+"""After a truncation, later messages have lower offsets."""
 OWN_RULES: tuple[Rule[Result], ...] = (
     group_reads_all,
     none_is_skipped,
     commits_follow,
     copied_once,
+    side_is_kept,
+    side_is_read,
 )
 
 

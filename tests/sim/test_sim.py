@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,11 +45,12 @@ def test_a_seed_repeats_to_the_last_byte(machine: Path) -> None:
 
 
 def test_minutes_with_each_fault_break_no_rule(machine: Path) -> None:
-    faults = plan(SEED, 600, 6)
-    outcome = simulate(Options(SEED, 600, 5.0, "", faults), machine)
+    faults = plan(SEED, 300, 5)
+    outcome = simulate(Options(SEED, 300, 5.0, "", faults), machine)
     assert set(outcome.result["faults"]) == set(KINDS)
     assert found(outcome) == []
-    assert outcome.seconds > 600
+    assert outcome.seconds > 300
+    assert min(outcome.result["effects"].values()) > 0, outcome.result["effects"]
 
 
 def test_it_waits_for_no_real_time(machine: Path) -> None:
@@ -58,11 +60,20 @@ def test_it_waits_for_no_real_time(machine: Path) -> None:
     assert found(outcome) == []
 
 
+def test_a_throttled_client_waits(machine: Path) -> None:
+    faults = [Fault(at, "throttle", [at % 3 + 1, 3, 2]) for at in range(20, 110, 7)]
+    options = Options(SEED, 120, 1.0, "", faults)  # type: ignore[arg-type]
+    outcome = simulate(options, machine)
+    assert outcome.result["effects"]["throttled"] > 10
+    assert (found(outcome), outcome.result["hasty"]) == ([], [])
+    assert simulate(replace(options, bug="waits_less"), machine).result["hasty"]
+
+
 @pytest.mark.parametrize(
     ("bug", "rule", "faults"),
     [
-        ("commits_ahead", "commits_follow", [("restart_member", [0]), ("restart_member", [1])]),
-        ("no_offsets", "copied_once", [("restart_copier", [])]),
+        ("commits_ahead", "commits_follow", [("restart", [3]), ("restart", [4])]),
+        ("no_offsets", "copied_once", [("restart", [5])]),
     ],
 )
 def test_a_planted_bug_breaks_its_rule(
@@ -102,7 +113,10 @@ def sound() -> Result:
     )
     copied = [(2 * offset, number) for offset, number in records]
     taken = [(0, [0, 1, 2, 3, 4]), (0, [3, 4, 5, 6, 7, 8, 9])]
-    return Result(Acked([life], {"a reader": {0: records}}), {0: copied}, taken, [{0: 5}, {0: 10}])
+    acked = Acked([life], {"a reader": {0: records}})
+    side = Acked([deepcopy(life)], {"a reader": {0: records[3:]}})  # three were taken back
+    removed, got = {100, 101, 102}, {(0, number) for _, number in records[1:]}
+    return Result(acked, {0: copied}, taken, [{0: 5}, {0: 10}], side, removed, got)
 
 
 def loses(result: Result) -> None:
@@ -133,6 +147,22 @@ def copies_disordered(result: Result) -> None:
     result.copied[0].reverse()
 
 
+def loses_more(result: Result) -> None:
+    result.removed.remove(102)
+
+
+def reports_none(result: Result) -> None:
+    result.side.lives[0].reports.pop(0)
+
+
+def reads_less(result: Result) -> None:
+    result.got.remove((0, 105))
+
+
+def reads_another(result: Result) -> None:
+    result.got.add((0, 1))
+
+
 def test_a_sound_history_breaks_no_rule() -> None:
     assert violations(sound()) == []
 
@@ -143,6 +173,8 @@ def test_a_sound_history_breaks_no_rule() -> None:
         "none_is_skipped": [skips, goes_back],
         "commits_follow": [begins_late],
         "copied_once": [copies_twice, copies_less, copies_disordered],
+        "side_is_kept": [loses_more, reports_none],
+        "side_is_read": [reads_less, reads_another],
     }
 )
 def test_each_rule_can_be_broken(rule: str, break_it: Callable[[Result], None]) -> None:

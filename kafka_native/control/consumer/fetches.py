@@ -545,9 +545,12 @@ class FetchManager:
         return assigned.cursor.topic_id
 
     def is_missing(self, name: str) -> bool:
-        """Whether the topic was missing in the last metadata."""
+        """Whether the topic was missing in the last metadata.
+
+        A topic that waits for its leaders is there (LEADER_NOT_AVAILABLE, with its id).
+        """
         topic = self._metadata.topics.get(name)
-        return topic is not None and (topic.failed is not None or topic.missing_since is not None)
+        return topic is not None and (topic.failed is not None or not topic.exists)
 
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of a topic id from `topic_ids()`."""

@@ -1,4 +1,4 @@
-"""The threads that use clients: writers, members of a group, a copier."""
+"""The threads that use clients: writers, members of a group, a copier, a reader."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ import payload
 from ledger import NOT_PERSISTED, PERSISTED, POSSIBLY_PERSISTED, number_of
 from world import PARTITIONS, World
 
-from kafka_native import Consumer, KafkaException, Message, MessageStatus, Producer, TopicPartition
+from kafka_native import (
+    OFFSET_BEGINNING,
+    Consumer,
+    KafkaException,
+    Message,
+    MessageStatus,
+    Producer,
+    TopicPartition,
+)
 from kafka_native.eos import Progress, process
 
 STEP_S = 0.5
@@ -33,11 +41,27 @@ class Actor:
         self.is_ending = threading.Event()
         self.asked = threading.Event()
         """A fault asks for a restart of the client."""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.group = 0
+        """The machine's number of this process: of the thread, and those of its client."""
 
     def start(self) -> None:
         """Start the thread."""
+        self.group = self.world.new_group()
+        self._thread = threading.Thread(
+            target=self._run, args=[self.group], name=self.name, daemon=True
+        )
         self._thread.start()
+
+    def kill(self, silently: bool) -> None:
+        """Stop the threads for ever, and go on with others. Silently: no broker is told."""
+        left = self.world.machine.machine_kill(self.group, silently)
+        if left:
+            self.world.problem(f"{left} threads of {self.name} didn't stop")
+        self.killed()
+        self.start()
+
+    def killed(self) -> None:
+        """Note that the last client has no end."""
 
     def end(self, within_s: float) -> None:
         """Ask the thread to end, and wait for it."""
@@ -47,7 +71,8 @@ class Actor:
             self.world.problem(f"{self.name} hasn't ended after {within_s:.0f} s")
             faulthandler.dump_traceback(all_threads=True)
 
-    def _run(self) -> None:
+    def _run(self, group: int) -> None:
+        self.world.machine.machine_join(group)
         try:
             while not self.is_ending.is_set():
                 self.asked.clear()
@@ -63,15 +88,16 @@ class Actor:
 class Writer(Actor):
     """An idempotent producer that writes bursts."""
 
-    def __init__(self, world: World, index: int) -> None:
+    def __init__(self, world: World, topic: str, index: int) -> None:
         """``lives``: what `Life` in tests/broker/acked has, as JSON."""
         super().__init__(world, f"writer {index}")
+        self.topic = topic
         self.lives: list[dict[str, Any]] = []
 
     def live(self) -> None:
         """Write until the end, a fatal error or a restart. Then every message has a report."""
         number = self.world.new_life()
-        life: dict[str, Any] = {"name": number, "sent": [], "reports": []}
+        life: dict[str, Any] = {"name": number, "killed": False, "sent": [], "reports": []}
         self.lives.append(life)
         conf = self.world.conf(
             enable_idempotence=True,
@@ -92,6 +118,11 @@ class Writer(Actor):
             if left:
                 self.world.problem(f"{self.name}: {left} messages have no report after 150 s")
 
+    def killed(self) -> None:
+        """Messages of the last life may have no report."""
+        if self.lives:
+            self.lives[-1]["killed"] = True
+
     def _serve(self, producer: Producer, seconds: float) -> None:
         end_s = time.monotonic() + seconds
         while (left_s := end_s - time.monotonic()) > 0:
@@ -103,7 +134,7 @@ class Writer(Actor):
         for _ in range(self.draw.randrange(1, 8)):
             number = number_of(life["name"], len(life["sent"]))
             partition = self.draw.randrange(PARTITIONS)
-            value = payload.make("ledger", partition, number, self.draw.randrange(200))
+            value = payload.make(self.topic, partition, number, self.draw.randrange(200))
 
             def reported(error: Any, message: Message, number: int = number) -> None:
                 if error is None:
@@ -115,8 +146,12 @@ class Writer(Actor):
                 place = message.offset() if error is None else -1
                 life["reports"].append([number, message.partition(), place, status])
 
-            producer.produce("ledger", value, partition=partition, on_delivery=reported)
-            life["sent"].append([number, partition])
+            life["sent"].append([number, partition])  # before: a kill may come at any time
+            try:
+                producer.produce(self.topic, value, partition=partition, on_delivery=reported)
+            except KafkaException:
+                life["sent"].pop()
+                raise
 
 
 class Member(Actor):
@@ -127,9 +162,12 @@ class Member(Actor):
         super().__init__(world, f"member {index}")
         self.committed: dict[int, int] = {}
         self._open: dict[int, dict[str, Any]] = {}
+        self._owes = False
+        """The last commit failed."""
 
     def live(self) -> None:
         """Read until the end or a restart."""
+        self._open, self._owes = {}, False
         conf = self.world.conf(
             group_id="readers",
             enable_auto_commit=False,
@@ -145,8 +183,8 @@ class Member(Actor):
             while not (self.is_ending.is_set() or self.asked.is_set()):
                 taken = consumer.consume(self.draw.randrange(1, 100), STEP_S)
                 self._take(taken)
-                if taken:
-                    self._commit(consumer)
+                if taken or self._owes:
+                    self._owes = not self._commit(consumer)
 
     def _assigned(self, _: Consumer, partitions: list[TopicPartition]) -> None:
         for each in partitions:
@@ -173,14 +211,42 @@ class Member(Actor):
             reading["offsets"].append(message.offset())
             self.world.number(message)
 
-    def _commit(self, consumer: Consumer) -> None:
+    def _commit(self, consumer: Consumer) -> bool:
+        """Return whether everything is committed."""
         try:
-            for each in consumer.commit(asynchronous=False) or []:
-                if each.error is None:
-                    last = self.committed.get(each.partition, 0)
-                    self.committed[each.partition] = max(last, each.offset)
+            outcome = consumer.commit(asynchronous=False) or []
         except KafkaException:
-            pass  # a rebalance or a lost coordinator: another member reads it again
+            return False  # a rebalance or a lost coordinator
+        for each in outcome:
+            if each.error is None:
+                last = self.committed.get(each.partition, 0)
+                self.committed[each.partition] = max(last, each.offset)
+        return all(each.error is None for each in outcome)
+
+
+class Reader(Actor):
+    """A reader of the topic "side", without a group. It goes to the begin if its place is gone."""
+
+    def __init__(self, world: World) -> None:
+        """``got``: partition and number of each message, in any order."""
+        super().__init__(world, "reader")
+        self.got: set[tuple[int, int]] = set()
+
+    def live(self) -> None:
+        """Read from the begin until the end."""
+        conf = self.world.conf(
+            group_id="side", enable_auto_commit=False, auto_offset_reset="earliest"
+        )
+        with Consumer(conf) as consumer:
+            consumer.assign(
+                [TopicPartition("side", each, OFFSET_BEGINNING) for each in range(PARTITIONS)]
+            )
+            while not self.is_ending.is_set():
+                for message in consumer.consume(self.draw.randrange(1, 100), STEP_S):
+                    if message.error() is None:
+                        partition = message.partition()
+                        assert partition is not None
+                        self.got.add((partition, self.world.number(message)))
 
 
 class Copier(Actor):

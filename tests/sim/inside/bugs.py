@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import actors
 
-from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native import Consumer, Producer, ThrottleEvent, TopicPartition
 
 
 def no_offsets() -> None:
@@ -17,18 +17,33 @@ def no_offsets() -> None:
 def commits_ahead() -> None:
     """Members commit one message that they haven't got."""
 
-    def commit(self: actors.Member, consumer: Consumer) -> None:
+    def commit(self: actors.Member, consumer: Consumer) -> bool:
         ahead = [
             TopicPartition(each.topic, each.partition, each.offset + 1)
             for each in consumer.position(consumer.assignment())
             if each.offset >= 0
         ]
         consumer.commit(offsets=ahead, asynchronous=True)
+        return True
 
     actors.Member._commit = commit  # type: ignore[method-assign]
 
 
-BUGS: dict[str, Callable[[], None]] = {"no_offsets": no_offsets, "commits_ahead": commits_ahead}
+def waits_less() -> None:
+    """Clients report throttle times that are five seconds longer than their waits."""
+    begin = ThrottleEvent.__init__
+
+    def longer(self: ThrottleEvent, name: str, broker: int, seconds: float) -> None:
+        begin(self, name, broker, seconds + 5)
+
+    ThrottleEvent.__init__ = longer  # type: ignore[method-assign]
+
+
+BUGS: dict[str, Callable[[], None]] = {
+    "no_offsets": no_offsets,
+    "commits_ahead": commits_ahead,
+    "waits_less": waits_less,
+}
 
 
 def plant(name: str) -> None:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from ctypes import c_int64
 from typing import TYPE_CHECKING
 
-from world import PARTITIONS, World
+from world import PARTITIONS, World, mechanism_of
 
 from kafka_native.mock import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 
 if TYPE_CHECKING:
-    from actors import Copier, Member, Writer
+    from actors import Actor
 
 NO_LEADER = -1
 REFUSALS = {
@@ -34,15 +34,13 @@ def _us(seconds: float) -> c_int64:
 
 
 class Faults:
-    """Each fault is a method. Times are in seconds."""
+    """Each fault is a method. Times are in seconds. It returns False if it can't be made now."""
 
-    def __init__(
-        self, world: World, writers: list[Writer], members: list[Member], copier: Copier
-    ) -> None:
+    def __init__(self, world: World, actors: list[Actor]) -> None:
         """`run()` makes the faults of the world's options."""
         self.counts: Counter[str] = Counter()
         self._world, self._cluster, self._machine = world, world.cluster, world.machine
-        self._writers, self._members, self._copier = writers, members, copier
+        self._actors = actors
         self._draw = world.random("errors")
         self._later: list[tuple[float, int, Callable[[], None]]] = []
         self._order = 0
@@ -51,11 +49,14 @@ class Faults:
         """Make each fault at its time, wait for the end, and heal everything."""
         for at_s, kind, arguments in self._world.options["faults"]:
             self._wait_until(at_s)
-            getattr(self, kind)(*arguments)
-            self.counts[kind] += 1
+            if getattr(self, kind)(*arguments) is not False:
+                self.counts[kind] += 1
         self._wait_until(self._world.options["seconds"])
         while self._later:
             heapq.heappop(self._later)[2]()
+        for actor in self._actors:
+            self._machine.machine_freeze(actor.group, c_int64(0))
+        self._machine.machine_fail_calls(c_int64(1), c_int64(0))
         self._cluster.end_faults()
         self._calm()
 
@@ -110,6 +111,10 @@ class Faults:
         """Execute the next requests, and close their connections in place of an answer."""
         self._cluster.push_request_errors(ApiKey[api], [CLOSE_CONNECTION] * count, done=True)
 
+    def throttle(self, broker: int, seconds: float, count: int) -> None:
+        """Make clients wait after their next Produce and Fetch requests, as a quota does."""
+        self._cluster.throttle_responses(broker, int(seconds * 1000), count)
+
     def cut_answer(self, broker: int, after_bytes: int) -> None:
         """Close a connection in the middle of an answer."""
         self._cluster.close_mid_frame(broker, after_bytes)
@@ -121,6 +126,53 @@ class Faults:
     def forget_sessions(self, broker: int) -> None:
         """Forget the fetch sessions."""
         self._cluster.clear_fetch_sessions(broker)
+
+    def expire_logins(self, lifetime_s: float, seconds: float) -> bool:
+        """Cut all connections. The next logins expire soon, so clients have to log in again."""
+        if not mechanism_of(self._world.options):
+            return False
+        self._cluster.security.set_session_lifetime(int(lifetime_s * 1000))
+        for broker in self._cluster.broker_ids:
+            self.cut(broker)
+        self._after(seconds, lambda: self._cluster.security.set_session_lifetime(0))
+        return True
+
+    # --- the contents of the topic "side" ---
+
+    def _take_back(self, change: Callable[[], None]) -> bool:
+        """Make a change, and note which messages are gone. It needs the topic."""
+        with self._cluster.state.lock:
+            if "side" not in self._cluster.topics:
+                return False
+            before = self._world.numbers("side")
+            change()
+            self._world.removed |= before - self._world.numbers("side")
+        return True
+
+    def recreate_topic(self, seconds: float) -> bool:
+        """Delete the topic. After some time there is another one with its name."""
+        if not self._take_back(lambda: self._cluster.delete_topic("side")):
+            return False
+        self._after(seconds, lambda: self._cluster.create_topic("side", partitions=PARTITIONS))
+        return True
+
+    def truncate(self, partition: int, count: int, broker: int) -> bool:
+        """Lose the last records, as after an unclean election of a leader."""
+
+        def change() -> None:
+            first, end = self._cluster.watermarks("side", partition)
+            self._cluster.logs.truncate("side", partition, max(first, end - count), broker)
+
+        return self._take_back(change)
+
+    def move_log_start(self, partition: int, share: float) -> bool:
+        """Delete a share of the records, as retention does."""
+
+        def change() -> None:
+            first, end = self._cluster.watermarks("side", partition)
+            self._cluster.logs.move_log_start("side", partition, first + int(share * (end - first)))
+
+        return self._take_back(change)
 
     # --- the network and the clock ---
 
@@ -151,20 +203,36 @@ class Faults:
         """Change the time of day."""
         self._machine.machine_jump(_us(seconds))
 
+    def narrow(self, bytes_per_s: int, seconds: float) -> None:
+        """Limit the bandwidth of each connection."""
+        self._machine.machine_limit(c_int64(bytes_per_s))
+        self._after(seconds, self._calm)
+
+    def lose_segments(self, per_million: int, seconds: float) -> None:
+        """Lose TCP segments. TCP sends them again, later and later, or gives up."""
+        self._machine.machine_lose(c_int64(per_million))
+        self._after(seconds, self._calm)
+
+    def fail_calls(self, one_in: int, seconds: float) -> None:
+        """Make clients' system calls fail, be interrupted, or move a part of the bytes."""
+        self._machine.machine_fail_calls(c_int64(one_in), _us(seconds))
+
     def _calm(self) -> None:
+        self._machine.machine_limit(c_int64(0))
+        self._machine.machine_lose(c_int64(0))
         self._machine.machine_set_delay(c_int64(50), c_int64(500))
         self._machine.machine_split(c_int64(0))
 
     # --- clients ---
 
-    def restart_member(self, index: int) -> None:
-        """Close a member of the group. It comes back at once."""
-        self._members[index].asked.set()
+    def restart(self, actor: int) -> None:
+        """Close a client. It comes back at once, a producer with an empty queue."""
+        self._actors[actor].asked.set()
 
-    def restart_writer(self, index: int) -> None:
-        """Purge a producer's queue, close it, and go on with another one."""
-        self._writers[index].asked.set()
+    def freeze(self, actor: int, seconds: float) -> None:
+        """Stop a process for some time, as SIGSTOP does."""
+        self._machine.machine_freeze(self._actors[actor].group, _us(seconds))
 
-    def restart_copier(self) -> None:
-        """Close the copier's clients. It goes on with others."""
-        self._copier.asked.set()
+    def kill(self, actor: int, silently: bool) -> None:
+        """Kill a process. Another one takes its place at once."""
+        self._actors[actor].kill(silently)
