@@ -200,6 +200,31 @@ async def test_waiting_calls_do_not_block_the_loop(client: Client, cluster: Mock
     ticking.cancel()
 
 
+@pytest.mark.parametrize("way", ["poll", "iterate", "consume"])
+@in_loop
+async def test_an_exception_in_the_block_commits_no_message_of_the_last_call(
+    client: Client, way: str
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    partition = TopicPartition(topic, 0)
+    conf = group(**{"auto.commit.interval.ms": 3_600_000})
+
+    async def fail() -> None:
+        async with await client.reader(topic, **conf) as consumer:
+            if way == "consume":
+                assert len(await consumer.consume(3, WAIT_S)) == 3
+                assert len(await consumer.consume(4, WAIT_S)) == 4
+            for _ in range(0 if way == "consume" else 4):
+                await (poll(consumer) if way == "poll" else anext(aiter(consumer)))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    async with client.consumer(**conf) as consumer:
+        assert (await consumer.committed([partition], WAIT_S))[0].offset == 3
+
+
 @in_loop
 async def test_positions_and_offsets(client: Client) -> None:
     topic = client.topic()

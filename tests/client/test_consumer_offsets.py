@@ -174,67 +174,61 @@ def consumed_as_columns(consumer: Consumer) -> None:
         assert len(consumer.consume_arrow(count, 10, columns=["offset"])) == count
 
 
-@pytest.mark.parametrize(
-    ("read", "processed"),
-    [(polled, 3), (iterated, 3), (consumed, 3), (consumed_as_columns, 3)],
-)
-def test_an_exception_in_the_block_commits_no_message_of_the_last_call(
-    client: Client, topic: str, read: Callable[[Consumer], None], processed: int
-) -> None:
+def committed_after_a_failure(
+    client: Client, topic: str, work: Callable[[Consumer], object], **conf: Any
+) -> int:
+    """Let an exception end the block of a consumer, and return what is committed then."""
     partition = TopicPartition(topic, 0, 0)
-    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"failing-{topic}"}
-    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
-        consumer.assign([partition])
-        read(consumer)
-        raise ZeroDivisionError
+    conf |= {"auto.commit.interval.ms": 3_600_000, "group.id": f"failing-{topic}"}
+
+    def fail() -> None:
+        with group(client, **conf) as consumer:
+            consumer.assign([partition])
+            work(consumer)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     with group(client, **conf) as consumer:
-        assert consumer.committed([partition], timeout=10)[0].offset == processed
+        return consumer.committed([partition], timeout=10)[0].offset
+
+
+@pytest.mark.parametrize("work", [polled, iterated, consumed, consumed_as_columns])
+def test_an_exception_in_the_block_commits_no_message_of_the_last_call(
+    client: Client, topic: str, work: Callable[[Consumer], object]
+) -> None:
+    assert committed_after_a_failure(client, topic, work) == 3
 
 
 def test_a_message_that_is_read_again_and_fails_is_not_committed(
     client: Client, topic: str
 ) -> None:
-    partition = TopicPartition(topic, 0, 0)
-    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"again-{topic}"}
-    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
-        consumer.assign([partition])
+    def work(consumer: Consumer) -> None:
         polled(consumer)
         consumer.seek(TopicPartition(topic, 0, 3))
         assert next(consumer).offset() == 3
-        raise ZeroDivisionError
-    with group(client, **conf) as consumer:
-        assert consumer.committed([partition], timeout=10)[0].offset == 3
+
+    assert committed_after_a_failure(client, topic, work) == 3
 
 
-def test_an_exception_inside_poll_commits_what_was_processed_before(
+def test_messages_before_a_call_that_returns_nothing_are_committed_after_an_exception(
     client: Client, topic: str
 ) -> None:
-    partition = TopicPartition(topic, 0, 0)
-    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"inside-{topic}"}
-    with pytest.raises(TypeError), group(client, **conf) as consumer:
-        consumer.assign([partition])
-        polled(consumer)
-        assert consumer.poll(0) is not None
-        assert len(take(consumer, 5)) == 5
-        consumer.pause([partition])
-        assert consumer.poll(0.01) is None  # it returned nothing, and the others are processed
-        raise TypeError
-    with group(client, **conf) as consumer:
-        assert consumer.committed([partition], timeout=10)[0].offset == 10
+    def work(consumer: Consumer) -> None:
+        assert len(take(consumer, 10)) == 10
+        assert consumer.poll(0.01) is None
+
+    assert committed_after_a_failure(client, topic, work) == 10
 
 
 def test_offsets_that_the_application_stores_are_committed_after_an_exception(
     client: Client, topic: str
 ) -> None:
-    partition = TopicPartition(topic, 0, 0)
-    conf = {"auto.commit.interval.ms": 3_600_000, "group.id": f"stored-{topic}"}
-    conf["enable.auto.offset.store"] = False
-    with pytest.raises(ZeroDivisionError), group(client, **conf) as consumer:
-        consumer.assign([partition])
+    def work(consumer: Consumer) -> None:
         consumer.store_offsets(message=next(consumer))
-        raise ZeroDivisionError
-    with group(client, **conf) as consumer:
-        assert consumer.committed([partition], timeout=10)[0].offset == 1
+
+    conf = {"enable.auto.offset.store": False}
+    assert committed_after_a_failure(client, topic, work, **conf) == 1
 
 
 def test_store_offsets_decides_what_is_committed(client: Client, topic: str):
