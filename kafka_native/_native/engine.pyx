@@ -526,7 +526,7 @@ cdef class Engine:
 
     cdef _check(self, int status):
         if status == KN_ERR_NOMEM:
-            raise MemoryError
+            raise MemoryError("no memory, file descriptor (ulimit -n) or thread (ulimit -u) is left")
         if status < 0:
             raise RuntimeError((<bytes>kn_status_text(status)).decode())
 

@@ -73,6 +73,9 @@ class Transformer(ABC, Generic[S]):
             except KafkaException as error:
                 cause = error.args[0]
                 say("error", name=cause.name(), text=cause.str(), fatal=cause.fatal())
+            except MemoryError as error:  # the fault "files": new clients get no descriptor
+                say("error", name="MemoryError", text=str(error), fatal=False)
+                self._leaving.wait(WAIT_S)
         say("left")
         os._exit(0)  # the listener still reads
 

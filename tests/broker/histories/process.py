@@ -43,6 +43,7 @@ from tests.harness.processes import say
 
 CLIENTS: dict[str, ModuleType] = {"ours": kafka_native, "confluent": confluent_kafka}
 CALL_S = 30.0
+WAIT_S = 0.2
 POLL_S = 0.005
 MESSAGES_MAX = 100
 STEPS_MAX = 4
@@ -95,6 +96,9 @@ class Worker:
             except self._client.KafkaException as error:
                 cause = error.args[0]
                 say("error", name=cause.name(), text=cause.str(), fatal=cause.fatal())
+            except MemoryError as error:  # the fault "files": new clients get no descriptor
+                say("error", name="MemoryError", text=str(error), fatal=False)
+                self._leaving.wait(WAIT_S)
         say("left")
         os._exit(0)  # the listener still reads
 
