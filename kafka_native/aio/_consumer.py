@@ -917,8 +917,11 @@ class AIOConsumer:
         trace: TracebackType | None,
     ) -> None:
         """Closes the consumer. After an exception, the messages of the last call come again."""
-        self._core._hold_back(error)
+        self._hold_back(error)
         await self.close()
+
+    def _hold_back(self, error: BaseException | None) -> None:
+        self._core._hold_back(error)
 
     def __repr__(self) -> str:
         """The consumer's name and state."""

@@ -242,7 +242,7 @@ def report_of(producer: Producer, topic: str, **where: int) -> str:
         (
             lambda cluster: cluster.delay_responses(None, 10.0, ApiKey.PRODUCE),
             {"partition": 1},
-            "the leader of payments [1], hasn't acknowledged it",
+            "the leader of payments [1], ",  # it hasn't answered, or its connection has ended since
         ),
     ],
     ids=["missing partition", "no leader", "slow leader"],

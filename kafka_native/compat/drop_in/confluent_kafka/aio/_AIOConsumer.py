@@ -90,6 +90,7 @@ class AIOConsumer(native.AIOConsumer):
             vars(self)[name] = partial(self._call, getattr(consumer, name))
         vars(self)["subscribe"] = partial(self._subscribe_hooked, consumer)
         vars(self)["close"] = partial(self._close_hooked, consumer.close)
+        vars(self)["_hold_back"] = consumer._hold_back
 
     async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         if self._hooked_closed:
