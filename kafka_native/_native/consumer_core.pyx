@@ -604,9 +604,9 @@ cdef class ConsumerCore:
 
     cdef void _hand_over(self, dict first) noexcept:
         # Note what the call returns. None: nothing, or one message (then set `_has_message`).
-        cdef dict before
+        cdef dict _before  # it is freed after the lock
         kn_object_lock_take(&self._lock)
-        before, self._first = self._first, first
+        _before, self._first = self._first, first
         kn_flag_set(&self._has_message, False)
         kn_object_lock_release(&self._lock)
 
