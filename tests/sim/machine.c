@@ -52,7 +52,7 @@ static int64_t wall_ahead_us = WALL_START_US - START_US;
 uint64_t changes = 1;
 static int64_t switches;
 static int64_t frozen_until_us[GROUPS_MAX]; /* NEVER: the group is dead */
-static int64_t held_count; /* how often a frozen thread's time had come */
+static int64_t held_count;                  /* how often a frozen thread's time had come */
 static FILE *trace;
 
 static int (*real_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
