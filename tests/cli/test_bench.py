@@ -111,7 +111,7 @@ def test_every_variant(tmp_path: Path) -> None:
     variants = [name for name in VARIANTS if name not in SLOW_VARIANTS]
     with mock_cluster() as bootstrap:
         arguments = bench_options(bootstrap, 2000, tmp_path)
-        arguments += ["--adapters", "kafka_native,confluent_kafka,librdkafka,raw"]
+        arguments += ["--adapters", "kafka_native,raw"]
         result = CliRunner().invoke(main, [*variants, *arguments], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     found = json.loads((tmp_path / "results.json").read_text())
@@ -122,7 +122,7 @@ def test_every_variant(tmp_path: Path) -> None:
             assert rounds == {}
             assert found["without"][name]["kafka_native"] == "the cluster has no TLS"
             continue
-        assert {"kafka_native", "confluent_kafka"} <= set(rounds), name
+        assert "kafka_native" in rounds, name
         count = VARIANTS[name].count or 2000
         if VARIANTS[name].base in ("produce", "consume"):
             counts = [each[0]["count"] for peer, each in rounds.items() if peer != "raw"]
