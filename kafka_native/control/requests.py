@@ -96,8 +96,8 @@ class Manager(Protocol):
 
 JITTER = 0.2
 DOUBLING = 2.0
-GROWTHS_MAX = 100
-"""More growth would change no delay, because each is limited, and could overflow."""
+GROWTHS_MAX = 1000
+"""More growth would change no delay, because each is limited, and could overflow a float."""
 FAILOVER_GROWTH = 1.1
 """For look-ups of a new leader or coordinator, until the cluster has elected it.
 

@@ -117,6 +117,13 @@ def test_a_new_coordinator_is_found_a_tenth_of_the_outage_after_its_election(
     assert looked < 35, "brokers in an outage have enough to do"
 
 
+def test_delays_of_a_failover_reach_their_limit_from_the_shortest_first_one() -> None:
+    backoff = Backoff(0.001, 300.0, lambda low, high: 1.0).for_failover()
+    delays = [backoff.next_s() for _ in range(2000)]
+    assert delays == sorted(delays)
+    assert delays[-1] == 300.0
+
+
 def test_another_coordinator_is_found_by_asking_from_time_to_time() -> None:
     rig = CoordinatorCluster()
     rig.coordinator.want(0.0)
