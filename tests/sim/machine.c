@@ -629,7 +629,7 @@ SHOWN void machine_freeze(int group, int64_t length_us)
     frozen_until_us[group] = now_us + length_us;
 }
 
-/* The threads of a group never run again. Its connections end; silently: the brokers aren't told,
+/* The threads of a group never run again. Its connections end; silently: the brokers get no sign,
  * as if its machine had lost its power. Returns how many threads never came to a stop. */
 SHOWN int machine_kill(int group, int silently)
 {

@@ -573,7 +573,7 @@ SHOWN int64_t machine_bytes(void) { return bytes_carried; }
 SHOWN int64_t machine_limited(void) { return limited_count; }
 SHOWN int64_t machine_lost(void) { return lost_count; }
 
-/* Ends the connections of clients of a group; silently: brokers aren't told. */
+/* Ends the connections of clients of a group; silently: brokers get no sign. */
 void network_end_group(int group, bool silently)
 {
     for (int i = 0; i < link_count; i++) {

@@ -107,10 +107,10 @@ class Model:
         if kind == ASSIGN:
             process.positions.clear()
         process.positions.update(positions)
-        told = {key: None if kind == REBALANCE else at for key, at in positions.items()}
+        known = {key: None if kind == REBALANCE else at for key, at in positions.items()}
         begin = self._now()
         self._operations.append(
-            Operation(process.number, begin, [Move(kind, told)], OK, end=self._now())
+            Operation(process.number, begin, [Move(kind, known)], OK, end=self._now())
         )
 
     def _send(self, process: Process) -> None:

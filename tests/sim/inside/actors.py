@@ -53,7 +53,7 @@ class Actor:
         self._thread.start()
 
     def kill(self, silently: bool) -> None:
-        """Stop the threads for ever, and go on with others. Silently: no broker is told."""
+        """Stop the threads for ever, and go on with others. No broker gets a sign, if it is silent."""
         left = self.world.machine.machine_kill(self.group, silently)
         if left:
             self.world.problem(f"{left} threads of {self.name} didn't stop")
