@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -31,7 +31,7 @@ from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
 from tests.harness import reliability
-from tests.harness.cluster_run import CLIENT_FAULTS, Rig, rig_or_skip
+from tests.harness.cluster_run import CLIENT_FAULTS, Rig, module_rig
 from tests.harness.runs import count_broken, each_break
 from tests.waiting import WAIT_S
 
@@ -228,11 +228,7 @@ def test_the_producer_of_aiokafka_has_the_calls_of_the_others() -> None:
         assert offset is None
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(acked_rig(0)) as found:
-        yield found
+three = module_rig(acked_rig)
 
 
 @pytest.mark.slow

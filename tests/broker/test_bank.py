@@ -6,7 +6,7 @@ The first tests check the rules themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -17,7 +17,7 @@ from tests.broker.bank.verify import RULES, Result, violations
 from tests.broker.cluster import quiet
 from tests.broker.support import create, end_of, their_consumer
 from tests.harness import readers
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 from tests.harness.runs import each_break
 from tests.waiting import wait_for
 
@@ -121,11 +121,7 @@ def test_open_transactions_are_found_in_the_tools_output() -> None:
     ]
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(bank_rig(0)) as found:
-        yield found
+three = module_rig(bank_rig)
 
 
 @pytest.mark.slow

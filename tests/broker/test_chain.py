@@ -6,7 +6,7 @@ The first tests check the rules themselves. test_copiers.py has those of a singl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.broker.chain.planted import BUGS
 from tests.broker.chain.run import Options, Run, chain_rig
 from tests.broker.chain.verify import RULES, Result, violations
 from tests.broker.test_copiers import good as good_copy
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 from tests.harness.runs import each_break
 
 
@@ -57,11 +57,7 @@ def test_every_planted_bug_has_a_rule() -> None:
     assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(chain_rig(0)) as found:
-        yield found
+three = module_rig(chain_rig)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ The first tests check the rules themselves.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.broker import java
 from tests.broker.copies.planted import BUGS
 from tests.broker.copies.run import Options, Run, copies_rig
 from tests.broker.copies.verify import DAMAGED, RULES, Records, Result, read, violations
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 from tests.harness.runs import each_break
 
 SENT = 6
@@ -149,13 +149,7 @@ def test_every_rule_has_a_violation() -> None:
     assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    if why := java.missing():
-        pytest.skip(f"Kafka's copier: {why}")
-    with rig_or_skip(copies_rig(0)) as found:
-        yield found
+three = module_rig(copies_rig, java.missing)
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import assume, given, settings
@@ -34,7 +34,7 @@ from tests.broker.histories.model import Model
 from tests.broker.histories.planted import BUGS
 from tests.broker.histories.run import Options, Run, histories_rig
 from tests.broker.histories.verify import RULES, Analysis, count_cycles, violations
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 
 BEGIN_S, POLL_S, COMMIT_S, END_S = 0.0, 4.0, 6.0, 9.0
 
@@ -411,11 +411,7 @@ def test_versions_are_what_was_committed() -> None:
 # --- runs on real brokers ---
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(histories_rig(0)) as found:
-        yield found
+three = module_rig(histories_rig)
 
 
 @pytest.mark.slow

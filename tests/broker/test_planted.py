@@ -7,7 +7,6 @@ one, of the same build and with the same faults, breaks none.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
@@ -17,7 +16,7 @@ from tests.broker.acked.verify import violations
 from tests.broker.bank import run as bank
 from tests.broker.bank import verify
 from tests.broker.bank.run import bank_rig
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 
 pytestmark = [
     pytest.mark.slow,
@@ -71,11 +70,7 @@ SHOWN_ABORTED = Planted(
 )
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(acked_rig(0)) as found:
-        yield found
+three = module_rig(acked_rig)
 
 
 def broken_rules(three: Rig, planted: Planted) -> set[str]:
@@ -102,7 +97,7 @@ def test_a_planted_bug_is_caught(
 
 def test_a_consumer_that_shows_aborted_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED.bug)
-    with rig_or_skip(bank_rig(0)) as three:
+    with module_rig(bank_rig(0)) as three:
         run = bank.Run(three, bank.Options(seconds=15.0, faults=SHOWN_ABORTED.faults))
         found = verify.violations(run.run())
     print("\n".join([*run.lines(), *found]))

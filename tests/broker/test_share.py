@@ -5,7 +5,7 @@ The first tests check the rules themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.broker.share.member import DONE, GONE, REFUSED, UNREPORTED, UNSURE
 from tests.broker.share.planted import BUGS
 from tests.broker.share.run import Options, Run, share_rig
 from tests.broker.share.verify import RULES, Answer, Delivery, Result, violations
-from tests.harness.cluster_run import Rig, rig_or_skip
+from tests.harness.cluster_run import Rig, module_rig
 from tests.harness.runs import each_break
 
 FIRST, AGAIN, LAST, OPEN = (0, 0), (0, 1), (0, 2), (0, 3)
@@ -152,11 +152,7 @@ def test_every_rule_has_a_violation() -> None:
     assert set().union(*(bug.rules for bug in BUGS.values())) <= set(BREAKS)
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Rig]:
-    """Yield three brokers behind proxies."""
-    with rig_or_skip(share_rig(0)) as found:
-        yield found
+three = module_rig(share_rig)
 
 
 @pytest.mark.slow

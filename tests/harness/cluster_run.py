@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,10 +22,12 @@ from tests.broker.support import in_sync
 from tests.harness.aims import Aims, drawn_aim
 from tests.harness.processes import Child, Process, said
 from tests.harness.proxy import Chaos, Proxy
-from tests.harness.runs import FaultRun
+from tests.harness.runs import FaultRun, counted
 from tests.harness.wall_clock import WallClock
 
 STEP_S = 0.05
+ABORTS_SOON = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+"""A property of brokers that soon abort a transaction that takes too long."""
 BYTES_MAX = 30_000
 """A connection is cut before it has carried more bytes, even inside a request."""
 ADMIN_S = 10.0
@@ -90,6 +92,25 @@ def rig(seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX) -> It
         yield Rig(cluster, proxies, fates)
 
 
+def module_rig(
+    make: Callable[[int], AbstractContextManager[Rig]],
+    missing: Callable[[], str | None] = lambda: None,
+) -> Any:
+    """Return a fixture with a running cluster for all tests of a module.
+
+    ``missing`` returns what isn't installed here, if anything. Then the tests are skipped.
+    """
+
+    @pytest.fixture(scope="module")
+    def three() -> Iterator[Rig]:
+        if why := missing():
+            pytest.skip(why)
+        with rig_or_skip(make(0)) as found:
+            yield found
+
+    return three
+
+
 @contextmanager
 def rig_or_skip(made: AbstractContextManager[Rig]) -> Iterator[Rig]:
     """Yield the running cluster, or skip the test where no Apache Kafka can run."""
@@ -152,10 +173,6 @@ class ClusterRun(FaultRun):
         clock = self._clocks[slot] = WallClock(self.directory / f"clock-{slot}.{self._lives}")
         self._busy_until.pop(slot, None)
         return Child(module, settings, output, clock.environment)
-
-    def figures(self) -> dict[str, Any]:
-        """Return what a recorded run has beside its faults and records."""
-        return {}
 
     def _check_children(self) -> None:
         """Raise AssertionError if a client in a forked child wasn't refused, or hung there."""
@@ -264,6 +281,13 @@ class ClusterRun(FaultRun):
 
     def _cuts(self) -> int:
         return sum(proxy.cuts for proxy in self._proxies)
+
+    def _fault_line(self) -> str:
+        """Return the first line of the figures."""
+        return (
+            f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their way: "
+            f"{self._cuts()}"
+        )
 
     # --- faults ---
 
@@ -434,3 +458,23 @@ class ClusterRun(FaultRun):
         if slot is not None:
             self._clocks[slot].jump(self._random.choice(JUMPS_S))
         return slot is not None
+
+
+class CheckedRun(ClusterRun):
+    """A run whose command is `command.make_run()`."""
+
+    @abstractmethod
+    def run(self) -> Any:
+        """Run everything, and return what the rules check."""
+
+    @abstractmethod
+    def records(self) -> int:
+        """Return the number of records whose fate was checked."""
+
+    @abstractmethod
+    def lines(self) -> list[str]:
+        """Return the figures of the run."""
+
+    def figures(self) -> dict[str, Any]:
+        """Return what a recorded run has beside its faults and records."""
+        return {}

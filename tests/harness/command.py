@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import click
 
-from tests.harness.cluster_run import FaultOptions
+from tests.harness.cluster_run import CheckedRun, FaultOptions, Rig
 from tests.harness.reliability import record
 from tests.harness.runs import report
 
-
-class Finished(Protocol):
-    """A run that is over."""
-
-    directory: Path
-    seconds: float
-
-    @property
-    def faults(self) -> Mapping[str, int]:
-        """How often each fault was made."""
-
-    def lines(self) -> list[str]:
-        """Return the figures of the run, as text."""
-
-    def records(self) -> int:
-        """Return the number of records whose fate was checked."""
-
-    def figures(self) -> Mapping[str, Any]:
-        """Return what else is recorded."""
+R = TypeVar("R", bound=CheckedRun)
 
 
 def run_options(bugs: Iterable[str], who: str) -> Callable[[Callable[..., None]], Any]:
@@ -53,12 +35,25 @@ def run_options(bugs: Iterable[str], who: str) -> Callable[[Callable[..., None]]
     return decorate
 
 
-def finish(
-    workload: str, run: Finished, options: FaultOptions, broken: list[str], *, recorded: bool
-) -> bool:
-    """Report a run, record it if that is wanted, and return whether a rule was broken."""
+def make_run(
+    workload: str,
+    rig: Callable[[int], AbstractContextManager[Rig]],
+    make: Callable[[Rig, Any], R],
+    violations: Callable[[Any], list[str]],
+    options: FaultOptions,
+    *,
+    recorded: bool,
+) -> tuple[R, bool]:
+    """Make a run, report it, and record it if that is wanted.
+
+    Return the run, and whether a rule was broken.
+    """
+    click.echo(f"{options}")
+    with rig(options.seed) as three:
+        run = make(three, options)
+        broken = violations(run.run())
     report(run.lines(), broken, run.directory)
     if recorded:
         count, figures = run.records(), run.figures()
         record(workload, asdict(options), run.seconds, run.faults, count, broken, figures)
-    return bool(broken)
+    return run, bool(broken)

@@ -11,7 +11,7 @@ import click
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import violations
-from tests.harness.command import finish, run_options
+from tests.harness.command import make_run, run_options
 from tests.harness.runs import drawn
 
 
@@ -31,11 +31,8 @@ from tests.harness.runs import drawn
 def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill and freeze producers and brokers, cut connections, move leaders; check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
-    click.echo(f"{options}")
-    with acked_rig(options.seed) as three:
-        run = Run(three, options)
-        found = violations(run.run())
-    sys.exit(finish("acked", run, options, found, recorded=recorded))
+    _, is_broken = make_run("acked", acked_rig, Run, violations, options, recorded=recorded)
+    sys.exit(is_broken)
 
 
 if __name__ == "__main__":

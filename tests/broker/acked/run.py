@@ -24,14 +24,14 @@ from tests.broker.support import create, delete
 from tests.harness.cluster_run import (
     CLIENT_FAULTS,
     NETWORK_FAULTS,
-    ClusterRun,
+    CheckedRun,
     FaultOptions,
     Rig,
     rig,
 )
 from tests.harness.processes import said
 from tests.harness.readers import messages
-from tests.harness.runs import count_broken, counted
+from tests.harness.runs import count_broken
 from tests.waiting import wait_for
 
 PARTITIONS = 6
@@ -81,7 +81,7 @@ class Options(FaultOptions):
         )
 
 
-class Run(ClusterRun):
+class Run(CheckedRun):
     """Use `Run(rig, options).run()`."""
 
     apis = (ApiKey.PRODUCE, ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.INIT_PRODUCER_ID)
@@ -193,10 +193,7 @@ class Run(ClusterRun):
         """Return the figures of the run."""
         acked, never = self.count(PERSISTED), self.count(NOT_PERSISTED)
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
-                f"way: {self._cuts()}"
-            ),
+            self._fault_line(),
             (
                 f"messages: {self.records()} sent by {self._lives} producers, {acked} acked, "
                 f"{never} reported as not written; records: "

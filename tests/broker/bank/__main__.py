@@ -11,7 +11,7 @@ import click
 from tests.broker.bank.planted import BUGS
 from tests.broker.bank.run import Options, Run, bank_rig
 from tests.broker.bank.verify import violations
-from tests.harness.command import finish, run_options
+from tests.harness.command import make_run, run_options
 from tests.harness.runs import drawn
 
 
@@ -25,11 +25,8 @@ from tests.harness.runs import drawn
 def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off processors, stop and start brokers, and check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
-    click.echo(f"{options}")
-    with bank_rig(options.seed) as three:
-        run = Run(three, options)
-        found = violations(run.run())
-    sys.exit(finish("bank", run, options, found, recorded=recorded))
+    _, is_broken = make_run("bank", bank_rig, Run, violations, options, recorded=recorded)
+    sys.exit(is_broken)
 
 
 if __name__ == "__main__":

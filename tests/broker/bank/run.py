@@ -19,9 +19,10 @@ from tests.broker.support import create, delete
 from tests.broker.transformer import figures
 from tests.harness import readers
 from tests.harness.cluster_run import (
+    ABORTS_SOON,
     CLIENT_FAULTS,
     NETWORK_FAULTS,
-    ClusterRun,
+    CheckedRun,
     FaultOptions,
     Rig,
     rig,
@@ -39,13 +40,11 @@ DECK = (
     *("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut"),
     *(*NETWORK_FAULTS, *CLIENT_FAULTS),
 )
-CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Brokers soon abort a transaction that takes too long."""
 
 
 def bank_rig(seed: int) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, CHANGES)
+    return rig(seed, ABORTS_SOON)
 
 
 @dataclass
@@ -79,7 +78,7 @@ class Orders(Load):
         self._acked[number] = self._sent.pop(number)
 
 
-class Run(ClusterRun):
+class Run(CheckedRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
@@ -166,10 +165,7 @@ class Run(ClusterRun):
         """Return the figures of the run."""
         done, ends = figures(self.directory)
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
-                f"way: {self._cuts()}"
-            ),
+            self._fault_line(),
             f"orders: {len(self.result.orders)}; entries seen: "
             + ", ".join(f"{name} {len(found)}" for name, found in self.result.readings.items()),
             (

@@ -12,11 +12,18 @@ import confluent_kafka
 
 import kafka_native
 from tests.broker.chain.verify import Result
-from tests.broker.copies.verify import Copy, Reading, read
+from tests.broker.copies.verify import Copy, Reading, ends, read
 from tests.broker.support import create, delete
 from tests.broker.transformer import Settings, figures
 from tests.harness import readers
-from tests.harness.cluster_run import NETWORK_FAULTS, ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    ABORTS_SOON,
+    NETWORK_FAULTS,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.load import Load
 from tests.harness.processes import Child
 from tests.harness.runs import counted
@@ -48,13 +55,11 @@ DECK = (
     *("leave", "join", "leave", "join", "leave", "join", "kill", "leave", "join", "cut", "pause"),
     *NETWORK_FAULTS,
 )
-CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Brokers soon abort a transaction that takes too long."""
 
 
 def chain_rig(seed: int) -> AbstractContextManager[Rig]:
     """Return the cluster of all rounds, as a context manager."""
-    return rig(seed, CHANGES, BYTES_MAX)
+    return rig(seed, ABORTS_SOON, BYTES_MAX)
 
 
 @dataclass
@@ -141,15 +146,10 @@ class Run(ClusterRun):
 
     def _wait_until_copied(self, level: int, source: Reading) -> None:
         name = self._names[level]
-        ends = {
-            partition: records.offsets[-1] + 1
-            for partition, records in enumerate(source)
-            if records.offsets
-        }
 
         def is_copied() -> bool:
             self._all_alive()
-            return readers.is_committed(self._cluster, name, PARTITIONS, f"{name}-g", ends)
+            return readers.is_committed(self._cluster, name, PARTITIONS, f"{name}-g", ends(source))
 
         wait_for(is_copied, f"the end of {name} to be committed", WELL_S)
 
@@ -211,16 +211,13 @@ class Run(ClusterRun):
 
     def lines(self) -> list[str]:
         """Return the figures of the round."""
-        done, ends = figures(self.directory)
+        done, errors = figures(self.directory)
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
-                f"way: {self._cuts()}"
-            ),
+            self._fault_line(),
             (
                 f"messages: {self._load.sent}; transactions: {done['transactions']} committed, "
                 f"{done['aborted']} aborted; processes: {self._lives}"
             ),
-            f"new clients after: {counted(ends)}",
+            f"new clients after: {counted(errors)}",
             f"open in the brokers' logs: {len(self.result.open_transactions)}",
         ]

@@ -11,7 +11,7 @@ import click
 from tests.broker.copies.planted import BUGS
 from tests.broker.copies.run import Options, Run, copies_rig
 from tests.broker.copies.verify import violations
-from tests.harness.command import finish, run_options
+from tests.harness.command import make_run, run_options
 from tests.harness.runs import drawn
 
 
@@ -23,11 +23,8 @@ from tests.harness.runs import drawn
 def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off copiers, kill brokers, move leaders, and check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
-    click.echo(f"{options}")
-    with copies_rig(options.seed) as three:
-        run = Run(three, options)
-        found = violations(run.run())
-    sys.exit(finish("copies", run, options, found, recorded=recorded))
+    _, is_broken = make_run("copies", copies_rig, Run, violations, options, recorded=recorded)
+    sys.exit(is_broken)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,19 @@ import kafka_native
 from kafka_native import KafkaException
 from tests.broker import java
 from tests.broker.cluster import Cluster, quiet
-from tests.broker.copies.verify import Records, Result, read, size
+from tests.broker.copies.verify import Records, Result, ends, read, size
 from tests.broker.support import create, delete
 from tests.broker.transformer import Settings, figures
 from tests.harness import readers
-from tests.harness.cluster_run import NETWORK_FAULTS, STEP_S, ClusterRun, FaultOptions, Rig, rig
+from tests.harness.cluster_run import (
+    ABORTS_SOON,
+    NETWORK_FAULTS,
+    STEP_S,
+    CheckedRun,
+    FaultOptions,
+    Rig,
+    rig,
+)
 from tests.harness.load import Load
 from tests.harness.processes import Child, Process
 from tests.harness.runs import counted
@@ -47,13 +55,11 @@ DECK = (
     *("kill_ours", "kill_java", "kill_broker", "stop_broker", "cut", "pause", "stall"),
     *NETWORK_FAULTS,
 )
-CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Brokers soon abort a transaction that takes too long."""
 
 
 def copies_rig(seed: int) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, CHANGES, BYTES_MAX)
+    return rig(seed, ABORTS_SOON, BYTES_MAX)
 
 
 @dataclass
@@ -175,7 +181,7 @@ class Reader(threading.Thread):
         self.join(END_S)
 
 
-class Run(ClusterRun):
+class Run(CheckedRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
@@ -242,12 +248,8 @@ class Run(ClusterRun):
     def _all_is_copied(self) -> bool:
         self._watch(time.monotonic())
         self._all_alive(self._slots_of["ours"])
-        ends = {
-            partition: records.offsets[-1] + 1
-            for partition, records in enumerate(self.result.input)
-            if records.offsets
-        }
-        return readers.is_committed(self._cluster, self._source, PARTITIONS, self._group, ends)
+        until = ends(self.result.input)
+        return readers.is_committed(self._cluster, self._source, PARTITIONS, self._group, until)
 
     def _end_copiers(self) -> None:
         for slot, process in self._slots.items():
@@ -354,12 +356,9 @@ class Run(ClusterRun):
 
     def lines(self) -> list[str]:
         """Return the figures of the run."""
-        done, ends = figures(self.directory)
+        done, errors = figures(self.directory)
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
-                f"way: {self._cuts()}"
-            ),
+            self._fault_line(),
             (
                 f"messages: {self.result.sent}; the feeder aborted {self._feeder.aborted} "
                 "transactions; copies seen: "
@@ -368,7 +367,7 @@ class Run(ClusterRun):
             f"copied by: {counted(self.result.copied)}; processes: {self._lives}",
             (
                 f"our transactions: {done['transactions']} committed, {done['aborted']} aborted; "
-                f"new clients after: {counted(ends)}"
+                f"new clients after: {counted(errors)}"
             ),
             f"ends of Kafka's copiers: {counted(self._ends)}",
             f"errors of the reader during the run: {counted(self._reader.errors)}",

@@ -41,6 +41,15 @@ def read(messages: Iterable[Any], partitions: int) -> Reading:
     return found
 
 
+def ends(reading: Reading) -> dict[int, int]:
+    """Return the offset after the last record of each partition that has records."""
+    return {
+        partition: records.offsets[-1] + 1
+        for partition, records in enumerate(reading)
+        if records.offsets
+    }
+
+
 def size(reading: Reading) -> int:
     """Return the number of records."""
     return sum(len(records.numbers) for records in reading)

@@ -14,7 +14,7 @@ from tests.broker.histories.planted import BUGS
 from tests.broker.histories.process import CLIENTS
 from tests.broker.histories.run import Options, Run, histories_rig
 from tests.broker.histories.verify import violations
-from tests.harness.command import finish, run_options
+from tests.harness.command import make_run, run_options
 from tests.harness.runs import drawn
 
 
@@ -31,14 +31,13 @@ from tests.harness.runs import drawn
 def main(seed: int | None, exported: Path | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off processes, stop brokers, move leaders, and check the history."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
-    click.echo(f"{options}")
-    with histories_rig(options.seed) as three:
-        run = Run(three, options)
-        found = violations(run.run())
+    run, is_broken = make_run(
+        "histories", histories_rig, Run, violations, options, recorded=recorded
+    )
     if exported is not None:
         with exported.open("w") as file:
             export(run.operations, file)
-    sys.exit(finish("histories", run, options, found, recorded=recorded))
+    sys.exit(is_broken)
 
 
 if __name__ == "__main__":

@@ -19,9 +19,10 @@ from tests.broker.histories.verify import count_cycles
 from tests.broker.support import create, delete
 from tests.harness import readers
 from tests.harness.cluster_run import (
+    ABORTS_SOON,
     CLIENT_FAULTS,
     NETWORK_FAULTS,
-    ClusterRun,
+    CheckedRun,
     FaultOptions,
     Rig,
     rig,
@@ -38,13 +39,11 @@ DECK = (
     *("kill", "freeze", "cut", "refuse", "kill", "pause", "broker", "cut", "leaders", "stall"),
     *(*NETWORK_FAULTS, *CLIENT_FAULTS),
 )
-CHANGES = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
-"""Brokers soon abort a transaction that takes too long."""
 
 
 def histories_rig(seed: int) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, CHANGES, BYTES_MAX)
+    return rig(seed, ABORTS_SOON, BYTES_MAX)
 
 
 @dataclass
@@ -63,7 +62,7 @@ class Options(FaultOptions):
         )
 
 
-class Run(ClusterRun):
+class Run(CheckedRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
@@ -151,10 +150,7 @@ class Run(ClusterRun):
             polled += sum(len(it) for poll in operation.polls() for it in poll.messages.values())
         errors = Counter(each["name"] for each in said(self.directory) if each["e"] == "error")
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their "
-                f"way: {self._cuts()}"
-            ),
+            self._fault_line(),
             f"transactions: {counted(outcomes)}; processes: {self._lives}",
             f"messages polled: {polled}; moves: {counted(moves)}",
             f"operations in cycles that are normal: {counted(count_cycles(self.operations))}",

@@ -11,7 +11,7 @@ import click
 from tests.broker.share.planted import BUGS
 from tests.broker.share.run import Options, Run, share_rig
 from tests.broker.share.verify import violations
-from tests.harness.command import finish, run_options
+from tests.harness.command import make_run, run_options
 from tests.harness.runs import drawn
 
 
@@ -23,11 +23,8 @@ from tests.harness.runs import drawn
 def main(seed: int | None, recorded: bool, **rest: object) -> None:
     """Kill, freeze and cut off members, stop and freeze brokers, and check the rules."""
     options = Options(seed=drawn(seed), **rest)  # type: ignore[arg-type]
-    click.echo(f"{options}")
-    with share_rig(options.seed) as three:
-        run = Run(three, options)
-        found = violations(run.run())
-    sys.exit(finish("share", run, options, found, recorded=recorded))
+    _, is_broken = make_run("share", share_rig, Run, violations, options, recorded=recorded)
+    sys.exit(is_broken)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tests.broker.support import change_group, create, delete
 from tests.harness.cluster_run import (
     CLIENT_FAULTS,
     NETWORK_FAULTS,
-    ClusterRun,
+    CheckedRun,
     FaultOptions,
     Rig,
     rig,
@@ -64,7 +64,7 @@ class Options(FaultOptions):
         return f"{self.processes} members, {self.rate} records a second, --seed {self.seed}"
 
 
-class Run(ClusterRun):
+class Run(CheckedRun):
     """Use `Run(rig, options).run()`."""
 
     def __init__(self, rig: Rig, options: Options) -> None:
@@ -206,10 +206,7 @@ class Run(ClusterRun):
         """Return the figures of the run."""
         figures = self.figures()
         return [
-            (
-                f"{self.seconds:.0f} s, faults: {counted(self.faults)}; connections cut on their way: "
-                f"{figures['connections_cut']}"
-            ),
+            self._fault_line(),
             (
                 f"records: {len(self.result.acked)}; deliveries: {figures['deliveries']}, records "
                 f"delivered again: {figures['records_delivered_again']}, highest count: "
