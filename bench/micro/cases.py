@@ -6,12 +6,16 @@ code.
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 import kafka_native
 from kafka_native import Consumer, Producer, TopicPartition
 from kafka_native._native import primitives, records
+from kafka_native._native.delivery import Delivery
+from kafka_native.aio import AIOProducer
 
 MESSAGES = 50_000
 RECORDS = 1000
@@ -114,6 +118,29 @@ def produce_many(bootstrap: str) -> Work:
     return MESSAGES, work
 
 
+def produce_async(bootstrap: str) -> Work:
+    loop = asyncio.new_event_loop()
+
+    async def connected() -> AIOProducer:
+        producer = AIOProducer({"bootstrap.servers": bootstrap, "acks": "1"})
+        await (await producer.produce("micro", VALUE))
+        return producer
+
+    producer = loop.run_until_complete(connected())
+
+    async def work() -> None:
+        call = producer.produce
+        pending: deque[Delivery] = deque()
+        for _ in range(MESSAGES):
+            pending.append(await call("micro", VALUE))
+            if len(pending) == STEP:
+                await pending.popleft()
+        while pending:
+            await pending.popleft()
+
+    return MESSAGES, lambda: loop.run_until_complete(work())
+
+
 def _consumer(bootstrap: str) -> Callable[[], Consumer]:
     producer = _producer(bootstrap)
     producer.produce_many("consumed", [VALUE] * MESSAGES)
@@ -174,6 +201,7 @@ CASES = {
         produce_with_key_and_headers,
         produce_with_callback,
         produce_many,
+        produce_async,
         consume,
         poll,
         consume_arrow,

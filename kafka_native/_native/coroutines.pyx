@@ -1,14 +1,10 @@
 # cython: freethreading_compatible=True
-"""The cores' interface for coroutines: messages without waiting, awaitable reports, descriptors.
+"""The cores' interface for coroutines: calls without waiting, descriptors.
 
-Thread: the event loop's. No function here blocks. A Delivery is like an `asyncio.Future`: only the
-loop's thread may use it. As with a Future, a call of another thread damages nothing.
+Thread: the event loop's. No function here blocks. delivery.pyx has the awaitable reports.
 """
 cimport cython
-from asyncio import CancelledError, InvalidStateError, get_running_loop
-from contextvars import copy_context
-from functools import partial
-from types import GenericAlias
+from asyncio import get_running_loop
 
 from cpython.exc cimport PyErr_SetObject, PyErr_WarnEx
 from cpython.object cimport PyTypeObject
@@ -17,6 +13,7 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdint cimport int64_t
 
 from kafka_native._native.consumer_core cimport ConsumerCore
+from kafka_native._native.delivery cimport SEND_NEXT, SEND_RETURN, Delivery, PyIter_Send, kn_set_send
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, EngineHandle, handle_of
 from kafka_native._native.free_threading cimport *
@@ -212,244 +209,10 @@ def flush_end(DeliveryCore core not None):
         kn_engine_flush_end(handle.engine)
 
 
-cdef extern from *:
-    """
-    /* Sets the functions that `await` calls, so that a result needs no StopIteration: am_send up to
-     * Python 3.11 and in tasks, tp_iternext from 3.12 on. */
-    static void kn_set_send(PyTypeObject *type, void *send, void *next)
-    {
-        type->tp_as_async->am_send = (sendfunc)send;
-        type->tp_iternext = (iternextfunc)next;
-    }
-    """
-    void kn_set_send(PyTypeObject *type, void *send, void *next)
-    int PyIter_Send(object iterator, object value, PyObject **result) except -1
-
-cdef enum:  # PySendResult
-    SEND_RETURN = 0
-    SEND_NEXT = 1
-
-cdef enum:
-    PENDING = 0
-    DELIVERED = 1
-    FAILED = 2
-    CANCELLED = 3
-
-
-def _wake(waiter, _):
-    if not waiter.done():
-        waiter.set_result(None)
-
-
-@cython.final
-@cython.freelist(1024)
-cdef class Delivery:
-    """The awaitable report of one message: the delivered Message, or KafkaException.
-
-    The result of `AIOProducer.produce_arrow()` is the ArrowReport of its rows.
-    It has all methods of an `asyncio.Future` that readers use, at a fraction of the cost.
-    `asyncio.gather()`, `wait()` and similar functions accept it. Any number of tasks may await it.
-    A cancelled task doesn't cancel it for the others, unlike a Future. `cancel()` does, but the
-    message is sent all the same. A failure that nothing retrieves goes to the loop's exception
-    handler.
-    """
-
-    cdef object loop
-    cdef object exception_of  # (KafkaError) -> the exception
-    # the Message, or for a failure a Future, which logs an unretrieved exception; it never changes
-    # after `state`
-    cdef object outcome
-    cdef list callbacks  # (function, context) pairs, or None
-    cdef kn_object_lock lock  # of `callbacks`, and of the change of `state`
-    cdef bint has_ended  # a flag: a thread is about to set `state`, or has set it
-    cdef int state  # read it with state_now()
-    cdef readonly object _asyncio_future_blocking  # False: asyncio recognizes futures by this field
-
-    def __init__(self, loop not None, exception_of not None):
-        self.loop = loop
-        self.exception_of = exception_of
-        self._asyncio_future_blocking = False
-
-    @classmethod
-    def __class_getitem__(cls, item):
-        """Return the type with the type of its result, for annotations."""
-        return GenericAlias(cls, item)
-
-    def __call__(self, error, message):
-        """Take the engine's report."""
-        if kn_flag_exchange(&self.has_ended, True):
-            return  # cancelled
-        if error is None:
-            self.outcome = message
-            self._end(DELIVERED)
-        else:
-            self.outcome = self.loop.create_future()
-            self.outcome.set_exception(self.exception_of(error))
-            self._end(FAILED)
-
-    @cython.final
-    cdef inline int state_now(self) noexcept:
-        return kn_state_of(&self.state)
-
-    cdef _end(self, int state):
-        cdef list callbacks
-        kn_object_lock_take(&self.lock)
-        callbacks = self.callbacks
-        kn_state_set(&self.state, state)
-        self.callbacks = None
-        kn_object_lock_release(&self.lock)
-        if callbacks is not None and not self.loop.is_closed():
-            for function, context in callbacks:
-                self.loop.call_soon(function, self, context=context)
-
-    def __await__(self):
-        cdef DeliveryOutcome outcome
-        if self.state_now() == PENDING:
-            return self._wait().__await__()
-        outcome = DeliveryOutcome.__new__(DeliveryOutcome)
-        outcome.delivery = self
-        return outcome
-
-    __iter__ = __await__
-
-    async def _wait(self):
-        waiter = self.loop.create_future()
-        # no closure: it would be in a cycle with this coroutine, and keep the message alive
-        wake = partial(_wake, waiter)
-        self.add_done_callback(wake)
-        try:
-            await waiter
-        finally:
-            self.remove_done_callback(wake)
-        return self.result()
-
-    def result(self):
-        """Return the Message.
-
-        Raises KafkaException, or CancelledError and InvalidStateError like a Future.
-        """
-        if self.state_now() == DELIVERED:
-            return self.outcome
-        self._check_done()
-        return self.outcome.result()
-
-    def exception(self):
-        """Return the KafkaException, or None if the message was delivered."""
-        if self.state_now() == DELIVERED:
-            return None
-        self._check_done()
-        return self.outcome.exception()
-
-    cdef _check_done(self):
-        cdef int state = self.state_now()
-        if state == PENDING:
-            raise InvalidStateError("the message has no report yet")
-        if state == CANCELLED:
-            raise CancelledError()
-
-    def _make_cancelled_error(self):
-        return CancelledError()
-
-    def done(self):
-        """Return whether there is a report, or it was cancelled."""
-        return self.state_now() != PENDING
-
-    def cancel(self, msg=None):
-        """Cancel the report. Returns False if it exists already."""
-        if kn_flag_exchange(&self.has_ended, True):
-            return False
-        self._end(CANCELLED)
-        return True
-
-    def cancelled(self):
-        """Return whether `cancel()` was called before there was a report."""
-        return self.state_now() == CANCELLED
-
-    def add_done_callback(self, function, *, context=None):
-        """Make the loop call ``function(self)`` once there is a report."""
-        if context is None:
-            context = copy_context()
-        if not self._add(function, context):
-            self.loop.call_soon(function, self, context=context)
-
-    cdef bint _add(self, function, context) except -1:
-        # Return False if there is a report.
-        cdef tuple callback = (function, context)
-        kn_object_lock_take(&self.lock)
-        try:
-            if self.state != PENDING:
-                return False
-            if self.callbacks is None:
-                self.callbacks = [callback]
-            else:
-                self.callbacks.append(callback)
-        finally:
-            kn_object_lock_release(&self.lock)
-        return True
-
-    def remove_done_callback(self, function):
-        """Remove a callback, and return how often it was there."""
-        cdef list callbacks, kept
-        cdef bint fits = False
-        while not fits:
-            kn_object_lock_take(&self.lock)
-            callbacks = self.callbacks
-            kn_object_lock_release(&self.lock)
-            if callbacks is None:
-                return 0
-            found = callbacks[:]
-            kept = [each for each in found if each[0] != function]  # it may run code
-            kn_object_lock_take(&self.lock)
-            fits = self.callbacks is callbacks and len(callbacks) == len(found)
-            if fits:
-                self.callbacks = kept
-            kn_object_lock_release(&self.lock)
-        return len(found) - len(kept)
-
-    def get_loop(self):
-        """Return the event loop in which the message was produced."""
-        return self.loop
-
-    def __repr__(self):
-        return f"<Delivery {('pending', 'delivered', 'failed', 'cancelled')[self.state_now()]}>"
-
-
-@cython.final
-@cython.freelist(8)
-cdef class DeliveryOutcome:
-    """The iterator of a Delivery that is done. It yields nothing."""
-
-    cdef Delivery delivery
-
-    def __await__(self):
-        return self
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):  # kn_set_send() replaces it by _outcome_next()
-        raise StopIteration(self.delivery.result())
-
-
-cdef int _outcome_send(object awaited, object value, PyObject **result) except -1:
-    outcome = (<DeliveryOutcome>awaited).delivery.result()
-    Py_INCREF(outcome)
-    result[0] = <PyObject *>outcome
-    return SEND_RETURN
-
-
-cdef PyObject *_outcome_next(object awaited) except? NULL:
-    PyErr_SetObject(StopIteration, (<DeliveryOutcome>awaited).delivery.result())
-    return NULL
-
-
-kn_set_send(<PyTypeObject *>DeliveryOutcome, <void *>_outcome_send, <void *>_outcome_next)
-
-
 cdef class AIOProducerCore:
     """The compiled half of `kafka_native.aio.AIOProducer`."""
 
-    cdef public object _queue  # Producer.produce
+    cdef public DeliveryCore _core
     cdef public object _loop  # the event loop of the reports, or None before the first
     cdef public object _exception_of  # (KafkaError) -> the exception of a report
     # a message must await something before it is queued, or needs more than its report
@@ -481,9 +244,7 @@ cdef class AIOProducerCore:
         delivery.loop = self._loop
         delivery.exception_of = self._exception_of
         delivery._asyncio_future_blocking = False
-        try:
-            self._queue(call.topic, call.value, call.key, call.partition, None, delivery, call.timestamp, call.headers)
-        except BufferError:
+        if not self._core._queue_at_once(call.topic, call.value, call.key, call.partition, call.timestamp, call.headers, delivery):
             return None
         return delivery
 

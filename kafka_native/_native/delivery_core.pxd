@@ -1,6 +1,7 @@
 from libc.stdint cimport int32_t, int64_t
 
 from kafka_native._native.arrow_report cimport ArrowReport
+from kafka_native._native.delivery cimport Delivery
 from kafka_native._native.engine cimport Engine, EngineHandle
 from kafka_native._native.kn_engine cimport kn_batch, kn_chunk, kn_runs, kn_delivery_counter
 from kafka_native._native.kn_records cimport kn_record_reader
@@ -74,6 +75,7 @@ cdef class DeliveryCore:
     cdef list _reports  # Reports, the oldest first; several only if several threads poll
     cdef int _taking  # without an interpreter lock: threads that have a message, but not its callback yet
 
+    cdef bint _queue_at_once(self, topic, value, key, partition, timestamp, headers, Delivery delivery) except -1
     cdef Report _next_report(self, EngineHandle handle)
     cdef int _serve(self) except -1
     cdef int _serve_first(self, int64_t deadline) except -1

@@ -18,6 +18,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uintptr_t
 from libc.stdlib cimport free, realloc
 
 from kafka_native._native.arrow_report cimport ArrowReport
+from kafka_native._native.delivery cimport Delivery
 from kafka_native._native.engine cimport EngineHandle, handle_of, seconds
 from kafka_native._native.free_threading cimport FREE_THREADED, kn_count_add, kn_count_of, kn_flag_is_set, kn_flag_set
 from kafka_native._native.kn_engine cimport *
@@ -320,6 +321,11 @@ cdef class DeliveryCore:
         self._reports = []
         self._callbacks = CallbackTable.__new__(CallbackTable)
 
+    cdef bint _queue_at_once(self, topic, value, key, partition, timestamp, headers, Delivery delivery) except -1:
+        # Do what produce() does, but return False if there is no room. ProducerCore has it. There
+        # must be no partitioner_cb.
+        raise NotImplementedError
+
     @cython.critical_section
     cdef Report _next_report(self, EngineHandle handle):
         # Return the first report in the list, ready, or None.
@@ -385,7 +391,10 @@ cdef class DeliveryCore:
                 if message is None or callback is None:
                     continue
                 served = 1
-                callback(report.error, message)
+                if type(callback) is Delivery:
+                    (<Delivery>callback).settle(report.error, message)
+                else:
+                    callback(report.error, message)
                 if handle.engine == NULL:  # it has forked
                     return served
             elif taken.kind == COUNTER:

@@ -27,6 +27,7 @@ from libc.stdlib cimport calloc, free, realloc
 
 from collections.abc import Mapping
 
+from kafka_native._native.delivery cimport Delivery
 from kafka_native._native.delivery_core cimport DeliveryCore
 from kafka_native._native.engine cimport Engine, EngineHandle, Topic, handle_of
 from kafka_native._native.free_threading cimport (
@@ -362,10 +363,7 @@ cdef class ProducerCore(DeliveryCore):
         cdef int status
         if target == NULL:
             self._refuse_closed(topic, value, key, partition, timestamp, headers)
-        # The defaults are compared by identity: a conversion would cost a tenth of the call.
-        cdef int32_t number = -1
-        if partition is not ANY_PARTITION:
-            number = self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
+        cdef int32_t number = self._number_of(target, topic, partition)
         cdef int64_t moment = 0 if timestamp is NOW else _moment(timestamp, self._confluent)
         _opaque(on_delivery, callback, &opaque, self._confluent)
         if self._partitioner is not None and number == -1:
@@ -376,6 +374,24 @@ cdef class ProducerCore(DeliveryCore):
                 status = self._append_waiting(target, value, key, headers, number, moment, opaque)
             if status != KN_OK:
                 raise self._refused(status, topic, number)
+
+    cdef bint _queue_at_once(self, topic, value, key, partition, timestamp, headers, Delivery delivery) except -1:
+        cdef kn_topic *target = self._target(topic)
+        cdef int status
+        if target == NULL:
+            self._refuse_closed(topic, value, key, partition, timestamp, headers)
+        cdef int32_t number = self._number_of(target, topic, partition)
+        cdef int64_t moment = 0 if timestamp is NOW else _moment(timestamp, self._confluent)
+        status = self._append(target, value, key, headers, number, moment, <PyObject *>delivery, 0)
+        if status != KN_OK and status != KN_ERR_FULL:
+            raise self._refused(status, topic, number)
+        return status == KN_OK
+
+    cdef inline int32_t _number_of(self, kn_topic *target, topic, partition) except? -2:
+        # The default is compared by identity: a conversion would cost a tenth of the call.
+        if partition is ANY_PARTITION:
+            return -1
+        return self._confluent_partition(target, topic, partition) if self._confluent else _partition(partition)
 
     cdef int _refuse_closed(self, topic, value, key, partition, timestamp, headers) except -1:
         # confluent_kafka converts the arguments before it checks that the producer is open.

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafka_native._native.coroutines import Delivery
+from kafka_native._native.delivery import Delivery
 from kafka_native._native.message import Message
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._producer import AIOProducer

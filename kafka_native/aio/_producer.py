@@ -12,10 +12,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kafka_native._native.arrow_report import ArrowReport
-from kafka_native._native.coroutines import AIOProducerCore, Delivery, flush_begin, flush_end
+from kafka_native._native.coroutines import AIOProducerCore, flush_begin, flush_end
+from kafka_native._native.delivery import Delivery
 from kafka_native._native.engine import Engine
 from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
+from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, running_loop, wait_for
@@ -104,7 +106,6 @@ class AIOProducer(Callbacks, AIOProducerCore):
         )
         core = self._make_core(conf)
         self._core = core
-        self._queue = core.produce
         self._exception_of = KafkaException
         self._slow = core.has_partitioner or self._on_delivery is not None
         self._served = 0
@@ -164,6 +165,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         headers: object,
     ) -> Delivery:
         """Runs `produce()` if it can't complete at once."""
+        self._check_open()
         self._loop = self._waiter.attach()
         delivery = Delivery(self._loop, KafkaException)
         report: OnDelivery = delivery
@@ -183,7 +185,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
             self._turns.begin()
         return delivery
 
-    async def _queue_with_partitions(self, *message: object) -> None:
+    async def _queue_with_partitions(self, *message: Any) -> None:
         """Queues a message.
 
         If partitioner_cb needs the topic's partition count, waits for it first.
@@ -191,13 +193,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
         counts = self._core.partition_counts
         while True:
             try:
-                self._queue(*message)
+                ProducerCore.produce(self._core, *message)
                 return
             except PartitionsUnknownError as error:
                 topic = error.topic
             finally:
                 counts.clear()  # the count is valid only now
             counts[topic] = await self._core.count_partitions(topic)
+            self._check_open()
 
     async def _queue_later(self, *message: object) -> None:
         """Queues a message when there is room. Every report makes room."""
@@ -214,9 +217,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
                     if not in_time or len(core) == 0:
                         raise
                 in_time = await self._waiter.wait(deadline)
+                self._check_open()
         finally:
             self._turns.begin()
             flush_end(core)
+
+    def _check_open(self) -> None:
+        if self._closing is not None:
+            raise RuntimeError(CLOSED_TEXT)
 
     async def produce_arrow(
         self,
@@ -511,7 +519,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         if self._closing is None:
             if self._core._client.closed:
                 return
-            self._queue = _refuse
+            self._slow = True  # so that produce() sees `_closing`
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
         await asyncio.shield(self._closing)
 
@@ -633,10 +641,6 @@ def _known_partitions(counts: dict[str, int], topic: str) -> int:
     if count is None:
         raise PartitionsUnknownError(topic)
     return count
-
-
-def _refuse(*_: object) -> None:
-    raise RuntimeError(CLOSED_TEXT)
 
 
 def _report(

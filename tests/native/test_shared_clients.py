@@ -17,7 +17,8 @@ import pytest
 
 from kafka_native import Consumer, Message, PartitionQueue, Producer, TopicPartition
 from kafka_native._native import snapshots
-from kafka_native._native.coroutines import AIOProducerCore, Delivery, WakeupFd
+from kafka_native._native.coroutines import AIOProducerCore, WakeupFd
+from kafka_native._native.delivery import Delivery
 from kafka_native._native.engine import Engine, live_objects
 from kafka_native.internal import Relay, keep_batches, open_relay, take_batches
 from kafka_native.mock import MockCluster

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kafka_native import Message
-from kafka_native._native.coroutines import Delivery
+from kafka_native._native.delivery import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.compat._errors import IllegalStateError, converted, error_of
 from kafka_native.compat._listener import (

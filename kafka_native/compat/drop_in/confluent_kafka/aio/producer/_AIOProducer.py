@@ -60,8 +60,6 @@ class AIOProducer(native.AIOProducer):
         """Exceptions for the next call that polls or flushes."""
         self._is_closed = False
         super().__init__(producer_conf)
-        # The original calls produce_batch() here, so hooks of produce() see nothing.
-        self._queue = Producer.produce.__get__(self._core)
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
         core: native.Core = _common.core_class(native.Core, confluent_kafka.Producer)(conf)
