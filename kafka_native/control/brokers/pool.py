@@ -30,6 +30,7 @@ from kafka_native._reference.own_properties import SOFTWARE_NAME
 from kafka_native.cleaning import printable
 from kafka_native.control.brokers.bootstrap import ServerOrder, Shuffle, shuffle
 from kafka_native.control.brokers.broker import BOOTSTRAP, Broker
+from kafka_native.control.brokers.lookups import Lookup, Lookups
 from kafka_native.control.brokers.security import Authenticator, Connections, Encryption
 from kafka_native.control.brokers.spread import Spread
 from kafka_native.control.brokers.versions import (
@@ -212,6 +213,7 @@ class BrokerPool:
         self._opening: Broker | None = None
         self._tokens = itertools.count(1)
         self._pending: dict[int, tuple[Call, int, Broker]] = {}
+        self._lookups = Lookups()
         self._handshakes: dict[int, Broker] = {}
         # by address: a broker and the same bootstrap server share one
         self._outages = Outages(clock)
@@ -590,11 +592,13 @@ class BrokerPool:
         token = next(self._tokens)
         self._pending[token] = (call, version, broker)
         # Only for this connection: if it is gone, another broker may be better than waiting for it.
-        left_s = call.deadline - self._clock()
+        now = self._clock()
         try:
             self._submit_body(
-                broker, message.api_key, version, body, token, left_s, generation=broker.generation
+                *(broker, message.api_key, version, body, token, call.deadline - now),
+                generation=broker.generation,
             )
+            self._lookups.on_sent(call, broker.address, now)
         except MemoryError:
             del self._pending[token]
             broker.waiting.append(call)
@@ -649,6 +653,9 @@ class BrokerPool:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
+        for call, lookup in self._lookups.due(now):
+            wake_up = min(wake_up, self._ask_another(call, lookup, now))
+        wake_up = min(wake_up, self._lookups.next_at(now))
         bootstrap = self._up_bootstrap()
         if bootstrap and (self._up_nodes() or self._nodes_of_roles()):
             busy = {broker.handle for _, _, broker in self._pending.values()}
@@ -666,6 +673,28 @@ class BrokerPool:
                 self._connect_one()
             wake_up = min(wake_up, self._eager_at)
         return [], wake_up
+
+    def _ask_another(self, call: Call, lookup: Lookup, now: float) -> float:
+        """Sends a look-up without an answer to another broker too.
+
+        Returns the time of the next attempt, if there is no connection for it yet.
+        """
+        for node in self.nodes.values():
+            if node.address in lookup.asked:
+                node.avoided_until = now + AVOIDED_S
+        nodes = [] if self.rebootstrapping else list(self.nodes.values())
+        others = [each for each in nodes or self.bootstrap if each.address not in lookup.asked]
+        ready = [self._control(each) for each in others if each.up and self._is_free(each)]
+        if others and not ready:
+            self._connect_one(others)
+            return self._next_server_at
+        free = [each for each in ready if now >= each.held_until]
+        if free:
+            other = free[next(self._turn) % len(free)]
+            what = ApiKey(call.message.api_key).name
+            self._log.debug("%s: gets a %s that another broker hasn't answered", other.name, what)
+            self._submit(other, call)
+        return NEVER
 
     def _cluster_is_gone(self) -> bool:
         """Whether no known node can be reached."""
@@ -1022,12 +1051,16 @@ class BrokerPool:
             return
         call, version, broker = pending
         broker.cut_off = not broker.works and event.status == STATUS_TRANSPORT
+        is_result = self._lookups.on_ended(call, answered=event.status == 0)
         if event.status == STATUS_STALE and self._clock() < call.deadline:
-            self.send(call)  # it was never sent: the pool now knows that this connection has ended
+            if is_result:  # it was never sent: the pool now knows that this connection has ended
+                self.send(call)
             return
         if event.status != 0 and call.target is None and broker.node_id in self.nodes:
             # Otherwise the next calls to any broker would take the same control connection.
             self.nodes[broker.node_id].avoided_until = self._clock() + AVOIDED_S
+        if not is_result:
+            return
         call.answered_by = BrokerIdentity(broker.node_id, broker.name)
         call.answer(self._outcome(event, broker, call.message.api_key, version))
 
@@ -1136,6 +1169,7 @@ class BrokerPool:
         calls = [*self._any, *(call for call, _, _ in self._pending.values())]
         self._any.clear()
         self._pending.clear()
+        self._lookups.clear()
         self._heartbeats.clear()
         for broker in self._by_handle.values():
             broker.heartbeat = 0
