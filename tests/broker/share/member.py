@@ -96,12 +96,20 @@ class Member:
 
     def run(self) -> None:
         """Return after the command to leave."""
+        while not self.leaving.is_set():
+            try:
+                self._consume()
+            except MemoryError:  # the fault "files": new clients get no descriptor
+                say("notice", name="MemoryError")
+                self.leaving.wait(POLL_S)
+        say("closed")
+
+    def _consume(self) -> None:
         with ShareConsumer(self._settings.conf) as consumer:
             self._consumer = consumer
             consumer.subscribe([self._settings.topic])
             while not self.leaving.is_set():
                 self._work(consumer)
-        say("closed")
 
     def _work(self, consumer: ShareConsumer) -> None:
         """Take records, process and acknowledge them."""
