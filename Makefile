@@ -37,6 +37,9 @@ SANITIZED_smoke := $(wildcard $(addprefix tests/client/test_, \
 
 # If this is set, each of the hundreds of processes of a test run compiles all its Python modules.
 unexport PYTHONDONTWRITEBYTECODE
+# ARGS=--record adds a line to a file of this folder. Builds with their own tree use it, too.
+KN_RECORDS ?= $(CURDIR)/bench/reliability
+export KN_RECORDS
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build demo test test-slow check-all test-c test-asan test-tsan test-planted test-broker matrix test-spark-versions test-oom simulate fuzz lint bench bench-micro docs docs-site wheel wheels clean apt-build apt-broker kerberos
@@ -142,6 +145,13 @@ simulate: build $(VENV)/.test-ready ## clients, a mock cluster and faults on one
 test-oom: build $(VENV)/.test-ready ## clients with one failing allocation: each of our allocations fails once
 	$(PY) -m tests.oom $(ARGS)
 
+.PHONY: test-syscalls test-bombs test-valgrind
+test-syscalls: build $(VENV)/.test-ready ## clients with one failing system call: each of ours fails once, with each of its errors
+	$(PY) -m tests.oom --system-calls $(ARGS)
+
+test-bombs: build $(VENV)/.test-ready ## decompression bombs of up to 4 GB: refused, with little memory
+	$(PY) -m pytest --record-as bombs -k bomb tests/native/test_codecs.py $(wildcard tests/client/test_bad_input*.py) $(ARGS)
+
 PLANTED := tests/planted tests/broker/test_planted.py tests/broker/test_acked.py tests/broker/test_chaos.py tests/broker/test_bank.py tests/broker/test_copiers.py tests/broker/test_chain.py tests/broker/test_share.py tests/broker/test_histories.py
 
 # A tree of its own, with copies of the tests, as a sanitizer build.
@@ -150,10 +160,14 @@ test-planted: apt-build apt-broker $(VENV)/.test-ready ## all planted bugs, of t
 	KN_PLANT=1 $(PY) setup.py -q build --build-base build/planted/tmp --build-lib build/planted
 	cp -R tests dev docs csrc setup.py pyproject.toml build/planted/
 	cd build/planted && KN_PLANT=1 KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. $(CURDIR)/$(PY) -m pytest \
-	    -m slow -k planted -p no:cacheprovider $(PLANTED) $(ARGS)
+	    --record-as planted -m slow -k planted -p no:cacheprovider $(PLANTED) $(ARGS)
 
 test-asan: sanitized-address ## C tests and client tests under AddressSanitizer and UBSan
 test-tsan: sanitized-thread ## C tests and client tests under ThreadSanitizer
+
+test-valgrind: build $(VENV)/.test-ready ## C tests under valgrind: memory that is read before it was written, leaks
+	@.ci/debian-packages valgrind=valgrind
+	KN_VALGRIND=1 $(PY) -m pytest --record-as sanitizers:valgrind-c --reruns 2 --timeout 2000 tests/csrc/test_csrc.py -k test_c_program $(ARGS)
 
 # A sanitizer build has its own tree under build/, with copies of the tests. So it never replaces
 # the normal extensions. Python isn't instrumented: the runtime is preloaded. The C tests and the
@@ -174,13 +188,13 @@ WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -
 
 .PHONY: sanitized-address sanitized-thread
 sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready kafka-jars
-	KN_SANITIZE=$* $(PY) -m pytest --reruns 2 tests/csrc $(ARGS)
+	KN_SANITIZE=$* $(PY) -m pytest --record-as sanitizers:$*-c --reruns 2 tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
 	cp -R tests dev docs csrc setup.py pyproject.toml build/$*/
 	cd build/$* && KN_SANITIZE=$* KN_DOWNLOADS=$(CURDIR)/build PYTHONPATH=. PYTHONMALLOC=malloc $(OPTIONS_$*) \
 	    LD_PRELOAD="$$(gcc -print-file-name=$(RUNTIME_$*))" $(WRAP_$*) $(CURDIR)/$(PY) -m pytest $(SIDE_BY_SIDE) \
-	    -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
+	    --record-as sanitizers:$*-$(SANITIZED) -m 'not broker and not slow' --timeout $(SLOW_TIMEOUT) -p no:cacheprovider $(SANITIZED_$(SANITIZED)) $(ARGS) \
 	    || { cat report.* 2>/dev/null; exit 1; }
 	@! cat build/$*/report.* 2>/dev/null # reports of programs that a test has started
 

@@ -60,7 +60,6 @@ these lines.
 - The *gate* is the size of one run before a change is accepted. The *release figure* is the sum of
   all runs since the last broken one. A broken run sets the sum to zero.
 - *Not run*: no run of this goal is recorded yet.
-- *Not recorded*: the command exists, but it leaves no line here. [Tests](TESTING.md) describes it.
 - *Counted figures reached*: the recorded runs reach the release figure, except for the parts that
   they don't measure. The table names these parts.
 - A run has the commit and the seed of its faults. The same seed makes the same faults in the same

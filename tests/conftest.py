@@ -17,7 +17,7 @@ import pytest
 from tests import shared_classes
 from tests.harness.libraries import under_tsan
 
-pytest_plugins = ["tests.lanes", "tests.reporting"]
+pytest_plugins = ["tests.lanes", "tests.reporting", "tests.recording"]
 
 LIVE_WAIT_SECONDS = 2.0
 LEFT = "live_objects"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import tempfile
 import threading
 import time
@@ -33,7 +32,7 @@ from bench.recovery import (
 from bench.recovery.clients import COMMANDS, Process
 from tests.broker.cluster import HOST, Cluster, Listener, quiet, start
 from tests.broker.support import in_sync
-from tests.harness.proxy import PIECE_BYTES, Fate, Proxy
+from tests.harness.proxy import Proxy
 from tests.waiting import wait_for
 
 PARTITIONS = 3
@@ -43,35 +42,11 @@ STEADY_NS = 3_000_000_000
 """Before a fault every client works for this long."""
 STEP_S = 0.1
 METADATA_S = 0.02
+FOREVER_S = 3600.0
 CHANGES = {"broker.session.timeout.ms": "3000"}
 Values = dict[str, float | None]
 Times = dict[str, Values]
 """The seconds of each client, by the name of the time. None: not in the limit of the run."""
-
-
-class HoleProxy(Proxy):
-    """A proxy that can become a black hole: it forwards nothing, and resets no connection.
-
-    Bytes arrive after its end, as on a real line. The kernel accepts connections meanwhile.
-    """
-
-    def __init__(self) -> None:
-        self.passable = threading.Event()
-        self.passable.set()
-        super().__init__(None)
-
-    def __exit__(self, *error: object) -> None:
-        self.passable.set()
-        super().__exit__(None, None, None)
-
-    def _serve(self, near: socket.socket) -> None:
-        self.passable.wait()
-        super()._serve(near)
-
-    def _pass_on(self, link: object, source: socket.socket, sink: socket.socket, _: Fate) -> None:
-        while data := source.recv(PIECE_BYTES):
-            self.passable.wait()
-            sink.sendall(data)
 
 
 @dataclass
@@ -79,7 +54,7 @@ class Rig:
     """Three brokers, a topic with a partition on each, and a proxy in front of each."""
 
     cluster: Cluster
-    proxies: list[HoleProxy]
+    proxies: list[Proxy]
     topic: str = field(default_factory=lambda: f"recovery-{uuid.uuid4().hex[:8]}")
 
     @property
@@ -108,9 +83,7 @@ class Rig:
 def rig() -> Iterator[Rig]:
     """Yield the running cluster."""
     with ExitStack() as stack:
-        proxies = [HoleProxy() for _ in range(PARTITIONS)]
-        for proxy in proxies:
-            stack.enter_context(proxy)
+        proxies = [stack.enter_context(Proxy(None)) for _ in range(PARTITIONS)]
         advertised = [proxy.port for proxy in proxies]
         cluster = start(
             PARTITIONS,
@@ -284,13 +257,13 @@ class Outage:
 
     def _black_hole(self) -> Times:
         for proxy in self._rig.proxies:
-            proxy.passable.clear()
+            proxy.hold(FOREVER_S)
         try:
             time.sleep(self.hole_s)
         finally:
             at = time.monotonic_ns()
             for proxy in self._rig.proxies:
-                proxy.passable.set()
+                proxy.hold(0)
         every = range(PARTITIONS)
 
         def measure(client: str) -> Values:

@@ -261,7 +261,9 @@ def test_faults_of_the_process_and_a_rolling_restart_break_no_rule(three: Rig) -
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.timeout(600)
-def test_every_planted_bug_is_caught_by_its_rule(three: Rig) -> None:
+def test_every_planted_bug_is_caught_by_its_rule(
+    three: Rig, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(
         seconds=4.0, processes=len(BUGS), bug="each", faults=("cut",), fault_every_s=(5, 6)
     )
@@ -276,6 +278,7 @@ def test_every_planted_bug_is_caught_by_its_rule(three: Rig) -> None:
         }
         foreign = [text for text in result.damaged if name == "foreign"]
         assert bug.rule in broken_rules(Result([life], its_logs, foreign)), name
+        record_property("caught", name)
 
 
 @pytest.mark.slow

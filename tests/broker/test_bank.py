@@ -175,7 +175,9 @@ def test_the_sum_of_money_is_conserved(three: Rig) -> None:
 @pytest.mark.slow
 @pytest.mark.broker
 @pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_of_a_processor_is_caught(three: Rig, name: str) -> None:
+def test_every_planted_bug_of_a_processor_is_caught(
+    three: Rig, name: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(
         seconds=20.0, timeout_s=4.0, fault_every_s=(0.2, 1.0), bug=name, faults=("cut", "refuse")
     )
@@ -183,3 +185,4 @@ def test_every_planted_bug_of_a_processor_is_caught(three: Rig, name: str) -> No
     found = violations(run.run())
     print("\n".join([str(options), *run.lines(), *found]))
     assert {text.split(":")[0] for text in found} & BUGS[name].rules
+    record_property("caught", name)

@@ -79,9 +79,12 @@ def test_each_message_is_once_on_each_level(three: Rig, assignor: str) -> None:
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_of_a_member_is_caught(three: Rig, name: str) -> None:
+def test_every_planted_bug_of_a_member_is_caught(
+    three: Rig, name: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(seconds=8.0, rate=500, bug=name, faults=("cut",))
     run = Run(three, options)
     found = violations(run.run())
     print("\n".join([str(options), *run.lines(), *found]))
     assert {text.split(":")[0] for text in found} & BUGS[name].rules
+    record_property("caught", name)

@@ -278,10 +278,13 @@ def test_nothing_is_lost_and_each_partition_has_one_owner(
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_of_a_member_is_caught(owned3: Cluster, name: str) -> None:
+def test_every_planted_bug_of_a_member_is_caught(
+    owned3: Cluster, name: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(seconds=8.0, commits="sync", bug=name, faults=("join", "leave"))
     options.settle_s = 10.0  # it never settles with some bugs
     run = Run(owned3, options)
     found = violations(run.run())
     print("\n".join([str(options), *found]))
     assert {text.split(":")[0] for text in found} & BUGS[name].rules
+    record_property("caught", name)

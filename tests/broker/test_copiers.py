@@ -169,7 +169,9 @@ def test_kafkas_copiers_and_ours_copy_each_message_once(three: Rig) -> None:
 @pytest.mark.broker
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_of_a_copier_is_caught(three: Rig, name: str) -> None:
+def test_every_planted_bug_of_a_copier_is_caught(
+    three: Rig, name: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(
         seconds=8.0, rate=1000, messages=50, fault_every_s=(1.0, 2.0), bug=name, faults=("cut",)
     )
@@ -177,3 +179,4 @@ def test_every_planted_bug_of_a_copier_is_caught(three: Rig, name: str) -> None:
     found = violations(run.run())
     print("\n".join([str(options), *run.lines(), *found]))
     assert {text.split(":")[0] for text in found} & BUGS[name].rules
+    record_property("caught", name)

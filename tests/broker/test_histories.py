@@ -432,9 +432,12 @@ def test_a_history_of_real_brokers_has_no_anomaly(three: Rig) -> None:
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", BUGS)
-def test_every_planted_bug_of_a_process_is_caught(three: Rig, name: str) -> None:
+def test_every_planted_bug_of_a_process_is_caught(
+    three: Rig, name: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(seconds=4.0, fault_every_s=(1.0, 2.0), bug=name, faults=("cut",))
     run = Run(three, options)
     found = violations(run.run())
     print("\n".join([str(options), *run.lines(), *found]))
     assert names(found) & BUGS[name].rules
+    record_property("caught", name)

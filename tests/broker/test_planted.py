@@ -7,6 +7,7 @@ one, of the same build and with the same faults, breaks none.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
@@ -16,7 +17,7 @@ from tests.broker.acked.verify import violations
 from tests.broker.bank import run as bank
 from tests.broker.bank import verify
 from tests.broker.bank.run import bank_rig
-from tests.harness.cluster_run import Rig, module_rig
+from tests.harness.cluster_run import Rig, module_rig, rig_or_skip
 
 pytestmark = [
     pytest.mark.slow,
@@ -89,19 +90,26 @@ def broken_rules(three: Rig, planted: Planted) -> set[str]:
 
 @pytest.mark.parametrize("planted", BUGS, ids=lambda planted: planted.bug)
 def test_a_planted_bug_is_caught(
-    three: Rig, planted: Planted, monkeypatch: pytest.MonkeyPatch
+    three: Rig,
+    planted: Planted,
+    monkeypatch: pytest.MonkeyPatch,
+    record_property: Callable[[str, object], None],
 ) -> None:
     monkeypatch.setenv("KN_PLANTED", planted.bug)
     assert broken_rules(three, planted) & planted.rules
+    record_property("caught", planted.bug)
 
 
-def test_a_consumer_that_shows_aborted_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_that_shows_aborted_records_is_caught(
+    monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
     monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED.bug)
-    with module_rig(bank_rig(0)) as three:
+    with rig_or_skip(bank_rig(0)) as three:
         run = bank.Run(three, bank.Options(seconds=15.0, faults=SHOWN_ABORTED.faults))
         found = verify.violations(run.run())
     print("\n".join([*run.lines(), *found]))
     assert {text.split(":")[0] for text in found} >= SHOWN_ABORTED.rules
+    record_property("caught", SHOWN_ABORTED.bug)
 
 
 @pytest.mark.parametrize("timeout_ms", [1500, 120_000])

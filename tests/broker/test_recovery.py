@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import time
 from pathlib import Path
 
@@ -22,7 +21,6 @@ from bench.recovery import (
     read_log,
 )
 from bench.recovery.main import main
-from bench.recovery.outages import HoleProxy
 from tests.broker import java
 
 S = 1_000_000_000
@@ -75,27 +73,6 @@ def test_a_consumer_is_behind_the_acknowledgement_of_any_producer() -> None:
     assert longest_behind(EVENTS, messages, 10 * S, 18 * S) == 2.0
     assert longest_behind(EVENTS, messages, 16 * S, 18 * S) == 0.0
     assert longest_behind(EVENTS, messages, 17 * S, 18 * S) is None
-
-
-def test_a_black_hole_holds_bytes_until_its_end_and_resets_nothing() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server, HoleProxy() as proxy:
-        host, port = server.getsockname()
-        proxy.target = f"{host}:{port}"
-        with socket.create_connection((host, proxy.port), 10) as client:
-            inner, _ = server.accept()
-            with inner:
-                inner.settimeout(10)
-                client.sendall(b"before")
-                assert inner.recv(10) == b"before"
-                proxy.passable.clear()
-                client.sendall(b"inside")
-                with socket.create_connection((host, proxy.port), 10):  # the kernel accepts it
-                    inner.settimeout(0.2)
-                    with pytest.raises(TimeoutError):
-                        inner.recv(10)
-                    inner.settimeout(10)
-                    proxy.passable.set()
-                    assert inner.recv(10) == b"inside"
 
 
 @pytest.mark.slow

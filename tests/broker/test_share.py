@@ -173,9 +173,12 @@ def test_each_record_is_accepted_whatever_happens(three: Rig) -> None:
 @pytest.mark.broker
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(("bug", "fault"), [("hasty", "kill"), ("deaf", "cut")])
-def test_every_planted_bug_of_a_member_is_caught(three: Rig, bug: str, fault: str) -> None:
+def test_every_planted_bug_of_a_member_is_caught(
+    three: Rig, bug: str, fault: str, record_property: Callable[[str, object], None]
+) -> None:
     options = Options(seconds=15.0, fault_every_s=(0.5, 1.0), faults=(fault,), bug=bug)
     run = Run(three, options)
     found = violations(run.run())
     print("\n".join([str(options), *found]))
     assert {text.split(":")[0] for text in found} & BUGS[bug].rules
+    record_property("caught", bug)

@@ -15,7 +15,8 @@ from bench.reliability_goals import GOALS, Goal, read_runs
 from bench.reliability_page import FOLDER, PAGE, main, page_of
 from tests.harness.reliability import record
 
-ACKED = next(goal for goal in GOALS if goal.name == "G2")
+BY_NAME = {goal.name: goal for goal in GOALS}
+ACKED = BY_NAME["G2"]
 
 
 def add(
@@ -26,10 +27,12 @@ def add(
     faults: Mapping[str, int] | None = None,
     figures: Mapping[str, Any] | None = None,
     seconds: float = 3600.0,
+    commit: str = "",
     **options: Any,
 ) -> None:
     made = {"cut": 30} if faults is None else faults
-    record(workload, {"seed": 7} | options, seconds, made, records, broken, figures, folder)
+    chosen = {"seed": 7} | options
+    record(workload, chosen, seconds, made, records, broken, figures, folder, commit)
 
 
 def add_outage(
@@ -57,7 +60,7 @@ def test_every_goal_has_a_row_and_is_not_run_without_runs() -> None:
         assert goal.name == f"G{number}"
         row = row_of(page, goal.name)
         assert row[4] == "-"
-        assert row[5] == ("not recorded" if goal.command and not goal.workload else "not run")
+        assert row[5] == "not run"
     assert page.count("Not run.") == 2  # recovery times, other clients
 
 
@@ -97,6 +100,58 @@ def test_states(tmp_path: Path) -> None:
     assert states == [
         *("below the gate", "gate reached", "gate reached", "release figure reached", "broken")
     ]
+
+
+def test_the_gate_of_the_sanitizers_is_that_of_all_parts_of_a_commit(tmp_path: Path) -> None:
+    states = []
+    for commit, part in (
+        *(("1", "address-c"), ("1", "address-all"), ("1", "thread-c"), ("2", "thread-all")),
+        *(("2", "thread-smoke"), ("1", "thread-all"), ("3", "valgrind-c")),
+    ):
+        count = 9000 if part.endswith("-all") else 60
+        add(tmp_path, "sanitizers", count, commit=commit, part=part)
+        states.append(BY_NAME["G11"].state(read_runs(tmp_path)))
+    below, gate = "below the gate", "gate reached"
+    assert states == [*[below] * 5, gate, "counted figures reached"]
+    add(tmp_path, "sanitizers", 59, ("report.12",), commit="4", part="thread-c")
+    assert BY_NAME["G11"].state(read_runs(tmp_path)) == "broken"
+
+
+def test_failed_calls_are_counted_by_their_kind(tmp_path: Path) -> None:
+    calls = {"malloc": 300, "mmap": 20}
+    figures = {"scenarios": 24, "calls": 1000, "tried_calls": 320}
+    add(tmp_path, "failed_calls", 400, (), calls, figures, calls="allocations", scenarios="all")
+    add(
+        *(tmp_path, "failed_calls", 9, (), {"malloc": 9}),
+        {"scenarios": 1, "calls": 9, "tried_calls": 9},
+        calls="allocations",
+        scenarios=["produce"],
+    )
+    goal = BY_NAME["G10"]
+    assert goal.state(read_runs(tmp_path)) == "gate reached"
+    figures = {"scenarios": 24, "calls": 100, "tried_calls": 100}
+    for kind in ("allocations", "system calls"):
+        add(tmp_path, "failed_calls", 120, (), {"any": 100}, figures, calls=kind, scenarios="all")
+    runs = read_runs(tmp_path)
+    assert goal.state(runs) == "release figure reached"
+    assert row_of(page_of(runs[:2]), "G10")[4] == (
+        "24 scenarios, 329 failed allocations, 32 % of all allocations tried, 0 failed system "
+        "calls, 0 % of all system calls tried, in 2 runs"
+    )
+
+
+def test_bombs_and_planted_bugs_are_counted_by_name(tmp_path: Path) -> None:
+    huge = [[codec, 5000, 1 << 32] for codec in ("gzip", "lz4", "zstd")]
+    small = [["snappy", 5000, 1 << 28]]
+    bombs, planted = BY_NAME["G9"], BY_NAME["G18"]
+    add(tmp_path, "bombs", 20, figures={"bomb": huge + small})
+    assert bombs.state(read_runs(tmp_path)) == "below the gate"
+    add(tmp_path, "bombs", 20, figures={"bomb": [*huge, ["snappy", 5000, 1 << 32]]})
+    assert bombs.state(read_runs(tmp_path)) == "counted figures reached"
+    for first, state in ((0, "gate reached"), (10, "gate reached"), (20, "release figure reached")):
+        bugs = [f"bug-{number}" for number in range(first, first + 12)]
+        add(tmp_path, "planted", 12, figures={"caught": bugs})
+        assert planted.state(read_runs(tmp_path)) == state
 
 
 def test_other_clients_and_planted_bugs_do_not_count_for_ours(tmp_path: Path) -> None:

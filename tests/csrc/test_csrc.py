@@ -24,6 +24,16 @@ from tests.harness.builds import ROOT, compiler, load_setup
 
 RUN_S = 180.0
 """The timeout of a test program. It takes seconds, more with a sanitizer and on busy cores."""
+VALGRIND = (
+    *("valgrind", "--quiet", "--error-exitcode=99", "--leak-check=full"),
+    *("--errors-for-leak-kinds=definite", "--show-leak-kinds=definite", "--fair-sched=yes"),
+    f"--suppressions={ROOT / 'tests' / 'valgrind.supp'}",
+)
+"""The environment variable KN_VALGRIND lets valgrind run the programs, one thread at a time."""
+VALGRIND_S = 1800.0
+"""The timeout of a program under valgrind, where it takes up to 50 times as long."""
+OWN_ALLOCATOR = "__libc_"
+"""It is in the programs with an allocator of their own."""
 INCLUDED = re.compile(r'^#include "(?:../../csrc/)?(\w+/\w+\.c)"', re.M)
 """A source file that a program includes to test its static functions."""
 PROGRAMS = sorted(Path(__file__).parent.glob("test_*.c"))
@@ -91,12 +101,15 @@ def run_program(binary: Path) -> subprocess.CompletedProcess[str]:
     command = [str(ROOT / binary)]
     if os.environ.get("KN_SANITIZE") == "thread" and shutil.which("setarch"):
         command = ["setarch", platform.machine(), "-R", *command]
+    is_slow = bool(os.environ.get("KN_VALGRIND"))
+    if is_slow:
+        command = [*VALGRIND, *command]
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         check=False,
-        timeout=RUN_S,
+        timeout=VALGRIND_S if is_slow else RUN_S,
         env={**settings, **os.environ},
     )
 
@@ -112,6 +125,8 @@ def test_csrc_compiles_without_warning(build: CBuild) -> None:
 
 @pytest.mark.parametrize("source", PROGRAMS, ids=[path.stem for path in PROGRAMS])
 def test_c_program(build: CBuild, source: Path) -> None:
+    if os.environ.get("KN_VALGRIND") and OWN_ALLOCATOR in source.read_text():
+        pytest.skip("valgrind replaces the allocator of the program")
     with build.locked():
         program = build.program(source)
     done = run_program(program)

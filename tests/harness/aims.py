@@ -92,6 +92,21 @@ class Frames:
         self._head = ANSWER_HEAD if of_answers else REQUEST_HEAD
         self._left = 0  # the bytes of the last frame that are still to come
         self._held = b""  # the incomplete head of a frame
+        self._whole = bytearray()  # see whole()
+
+    def whole(self, piece: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the frames that this piece completes, each with its API.
+
+        An object of this class has either all its pieces here, or all of them in `take()`.
+        """
+        self._whole += piece
+        while len(self._whole) >= self._head.size:
+            end = 4 + int.from_bytes(self._whole[:4], "big")
+            if len(self._whole) < end:
+                return
+            frame = bytes(self._whole[:end])
+            del self._whole[:end]
+            yield self._api(frame, 0), frame
 
     def take(self, piece: bytes) -> tuple[bytes, list[tuple[int, int]]]:
         """Return the bytes to forward, and where frames begin in them, with their APIs.

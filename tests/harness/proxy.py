@@ -154,6 +154,7 @@ class Proxy:
         self.target = target
         self.aims = aims
         self._pass_at = {False: 0.0, True: 0.0}  # by direction, see hold()
+        self._is_passable = threading.Condition()
         self.cuts = 0
         self._fates = fates
         self._links: set[Link] = set()
@@ -176,6 +177,7 @@ class Proxy:
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()
+        self.hold(0)
         self.cut_all()
         self._thread.join(5)
 
@@ -186,11 +188,21 @@ class Proxy:
         for link in links:
             link.cut()
 
-    def hold(self, seconds: float, *, requests: bool, answers: bool) -> None:
-        """Forward nothing for so long, also of later connections. Then all of it goes on."""
-        for of_answers, held in ((False, requests), (True, answers)):
-            if held:
-                self._pass_at[of_answers] = time.monotonic() + seconds
+    def hold(self, seconds: float, *, requests: bool = True, answers: bool = True) -> None:
+        """Forward nothing for so long, also of later connections. Then all of it goes on.
+
+        No connection is reset. ``seconds``: 0 ends what an earlier call began.
+        """
+        with self._is_passable:
+            for of_answers, held in ((False, requests), (True, answers)):
+                if held:
+                    self._pass_at[of_answers] = time.monotonic() + seconds
+            self._is_passable.notify_all()
+
+    def _wait_until_passable(self, of_answers: bool) -> None:
+        with self._is_passable:
+            while (seconds := self._pass_at[of_answers] - time.monotonic()) > 0:
+                self._is_passable.wait(seconds)
 
     def _accept(self) -> None:
         while True:
@@ -263,8 +275,7 @@ class Proxy:
         frames = None if self.aims is None else Frames(link.asked, of_answers=of_answers)
         stream = Stream(sink, fate)
         while data := source.recv(PIECE_BYTES):
-            while (seconds := self._pass_at[of_answers] - time.monotonic()) > 0:
-                time.sleep(seconds)
+            self._wait_until_passable(of_answers)
             mute_s = None
             if frames is None or self.aims is None:
                 is_cut = stream.put(data)

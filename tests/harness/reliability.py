@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +11,11 @@ from typing import Any
 
 from dev.version import ROOT, read_commit
 
-FOLDER = ROOT / "bench" / "reliability"
+FOLDER = Path(os.environ.get("KN_RECORDS") or ROOT / "bench" / "reliability")
+"""The environment variable KN_RECORDS names another folder.
+
+The tests of a build with its own tree need it: their tree is a copy.
+"""
 
 
 def record(

@@ -261,13 +261,15 @@ for magic_data in (data,):
         print("opened")
 """
 BOMB_BYTES = 256 * MEBIBYTE
+HUGE_BOMB_BYTES = 4096 * MEBIBYTE
+"""The trailer of gzip has the size modulo 4 GiB. So it is 0 there."""
 BOMB_CAP = 16 * MEBIBYTE
 
 
-def zero_bomb(codec: str) -> bytes:
-    """Return 256 MiB of zeros, compressed piece by piece."""
+def zero_bomb(codec: str, expanded: int) -> bytes:
+    """Return so many zeros, compressed piece by piece."""
     zeros = bytes(MEBIBYTE)
-    times = BOMB_BYTES // MEBIBYTE
+    times = expanded // MEBIBYTE
     if codec == "gzip":
         deflate = zlib.compressobj(1, zlib.DEFLATED, 31)
         return b"".join(deflate.compress(zeros) for _ in range(times)) + deflate.flush()
@@ -283,8 +285,8 @@ def zero_bomb(codec: str) -> bytes:
     return packages.XERIAL_HEADER + (len(block).to_bytes(4, "big") + block) * times
 
 
-def wrapped_bomb(codec: str, magic: int) -> bytes:
-    bomb = zero_bomb(codec)
+def wrapped_bomb(codec: str, magic: int, expanded: int) -> bytes:
+    bomb = zero_bomb(codec, expanded)
     if magic == 1:
         message = legacy.Message(0, None, bomb)
         return legacy.encode_message(message, magic=1, attributes=records.CODEC_NAMES.index(codec))
@@ -294,12 +296,8 @@ def wrapped_bomb(codec: str, magic: int) -> bytes:
     return bytes(header) + bomb
 
 
-@EACH
-@pytest.mark.parametrize("magic", [1, 2])
-def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
-    if magic == 1 and codec == "zstd":
-        magic = 2  # the old formats have no zstd
-    data = wrapped_bomb(codec, magic)
+def check_refused(codec: str, data: bytes) -> None:
+    """Check that a bomb is refused, and how much memory it takes."""
     for python_codecs in (False, True):
         output = run_program(BOMB, codec, str(python_codecs), str(BOMB_CAP), stdin=data)
         status, grown_kib, live = map(int, output.split())
@@ -310,6 +308,28 @@ def test_a_bomb_is_refused_with_little_memory(codec: str, magic: int) -> None:
         # The buffer doubles, so a move needs one and a half of it. The rest belongs to the
         # packages.
         assert grown_kib * 1024 < 2 * BOMB_CAP + 24 * MEBIBYTE, (codec, python_codecs, grown_kib)
+
+
+@EACH
+@pytest.mark.parametrize("magic", [1, 2])
+def test_a_bomb_is_refused_with_little_memory(
+    codec: str, magic: int, record_property: Callable[[str, object], None]
+) -> None:
+    if magic == 1 and codec == "zstd":
+        magic = 2  # the old formats have no zstd
+    data = wrapped_bomb(codec, magic, BOMB_BYTES)
+    check_refused(codec, data)
+    record_property("bomb", [codec, len(data), BOMB_BYTES])
+
+
+@pytest.mark.slow
+@EACH
+def test_a_bomb_of_4_gib_is_refused_with_little_memory(
+    codec: str, record_property: Callable[[str, object], None]
+) -> None:
+    data = wrapped_bomb(codec, 2, HUGE_BOMB_BYTES)
+    check_refused(codec, data)
+    record_property("bomb", [codec, len(data), HUGE_BOMB_BYTES])
 
 
 def test_each_thread_has_its_own_contexts() -> None:

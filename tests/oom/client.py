@@ -1,4 +1,4 @@
-"""The process whose allocations fail. It forks a child for each order, and reports the child's end.
+"""The process whose calls fail. It forks a child for each order, and reports the child's end.
 
 Only children start threads, so forking is safe here, and a run needs no new interpreter.
 """
@@ -29,7 +29,7 @@ def _watch() -> ctypes.CDLL:
         if not module.name.startswith("lib"):
             importlib.import_module(f"kafka_native._native.{module.name}")
     library = ctypes.CDLL(None)
-    library.oom_fail.argtypes = [ctypes.c_uint64, ctypes.c_long]
+    library.oom_fail.argtypes = [ctypes.c_uint64, ctypes.c_long, ctypes.c_int]
     library.oom_write.argtypes = [ctypes.c_char_p]
     if library.oom_watch() < 2:
         raise SystemExit("the preloaded library doesn't find the extensions")
@@ -43,7 +43,7 @@ def _child(library: ctypes.CDLL, order: dict[str, Any]) -> dict[str, Any]:
         order["conf"], order["prefix"], order["limit_s"], lambda: bool(library.oom_has_failed())
     )
     if order["site"] is not None:
-        library.oom_fail(int(order["site"], 16), order["nth"])
+        library.oom_fail(int(order["site"], 16), order["nth"], order["error"])
     bad = None
     try:
         scenario(run)

@@ -1,4 +1,4 @@
-"""Runs scenarios with one failed allocation each, and judges their ends."""
+"""Runs scenarios with one failed call each, and judges their ends."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -19,6 +20,7 @@ from typing import Any
 
 from kafka_native.mock import MockCluster
 from tests.harness.builds import preloaded_library
+from tests.oom.calls import MEMORY, errors_of, number_of
 from tests.oom.scenarios import BAD, CLUSTERS, SCENARIOS, conf_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +31,8 @@ HARD_TIMES = 4
 UNEXPECTED = re.compile("unexpected error|could not handle|Exception ignored")
 """In a client's log it shows an error without a handler."""
 
+LATE = re.compile("^hangs| took | comes of it ")
+"""The problem of a run that may only be slow."""
 _numbers = itertools.count()
 
 
@@ -40,12 +44,13 @@ def library() -> Path:
 
 @dataclass(frozen=True)
 class Site:
-    """A source of allocations, and their count.
+    """A source of calls of the C library, and their count.
 
     ``frames`` are ``module+offset``, innermost first.
     """
 
     name: str
+    call: str
     count: int
     frames: tuple[str, ...]
 
@@ -55,14 +60,21 @@ class Site:
 
 @dataclass(frozen=True)
 class Failure:
-    """The allocation that fails: the nth one from a site."""
+    """The call that fails: the nth one from a site. ``error`` is the name of its error."""
 
     scenario: str
     site: Site
     nth: int = 0
+    error: str = "ENOMEM"
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """The call, whatever its error is."""
+        return self.scenario, self.site.name, self.nth
 
     def __str__(self) -> str:
-        return f"{self.scenario} --site {self.site.name} --nth {self.nth}\n    in {self.site}"
+        place = f"{self.scenario} --site {self.site.name} --nth {self.nth} --error {self.error}"
+        return f"{place}\n    {self.site.call} in {self.site}"
 
 
 @functools.cache
@@ -95,7 +107,7 @@ def functions_of(frame: str) -> str:
 def read_sites(path: Path) -> list[Site]:
     """Return the sites that oom_write() has written."""
     lines = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
-    return [Site(name, int(count), tuple(frames)) for name, count, *frames in lines]
+    return [Site(name, call, int(count), tuple(frames)) for name, call, count, *frames in lines]
 
 
 @dataclass
@@ -112,6 +124,12 @@ class Outcome:
 
     def __str__(self) -> str:
         return f"{self.failure}\n    {self.bad}\n{self.log}"
+
+    def line(self) -> str:
+        """Return the failure and the problem in one line, without the log."""
+        place = "" if self.failure is None else str(self.failure).partition("\n")[0]
+        problem = (self.bad or "").strip().rpartition("\n")[2]
+        return f"{place}: {problem}"
 
 
 class Judge:
@@ -148,24 +166,23 @@ class Judge:
             cluster.close()
         self._folder.cleanup()
 
-    def sites(self, scenario: str) -> list[Site]:
-        """Return a scenario's sites. Without a failed allocation it must succeed."""
+    def sites(self, scenario: str, calls: Container[str] = MEMORY) -> list[Site]:
+        """Return a scenario's sites of these calls.
+
+        Without a failed call it must succeed.
+        """
         outcome = self._run(scenario, None)
         assert outcome.bad is None, outcome
-        return outcome.sites
+        return [site for site in outcome.sites if site.call in calls]
 
     def run(self, failure: Failure) -> Outcome:
-        """Run a scenario with a failed allocation.
+        """Run a scenario with a failed call.
 
         A late run is repeated: the machine may be busy.
         """
         outcome = self._run(failure.scenario, failure)
         tries = []
-        while (
-            outcome.bad is not None
-            and len(tries) < 2
-            and (" took " in outcome.bad or " comes of it " in outcome.bad)
-        ):
+        while outcome.bad is not None and len(tries) < 2 and LATE.search(outcome.bad):
             tries.append(outcome.bad)
             outcome = self._run(failure.scenario, failure)
         outcome.tries = tries
@@ -189,6 +206,7 @@ class Judge:
             "hard_s": self._hard_s,
             "site": None if failure is None else failure.site.name,
             "nth": 0 if failure is None else failure.nth,
+            "error": 0 if failure is None else number_of(failure.error),
             **paths,
         }
         status = self._order(order)
@@ -209,13 +227,11 @@ class Judge:
         result, log = Path(paths["result"]), Path(paths["log"])
         text = log.read_text(errors="replace") if log.exists() else ""
         sites = read_sites(Path(paths["sites"]))
+        end = f"{'hangs' if 'Timeout (' in text else 'crashed'} (status {status})"
         if not result.exists():
-            end = (
-                f"hangs (status {status})" if "Timeout (" in text else f"crashed (status {status})"
-            )
             return Outcome(failure, end, True, [], sites, text)
         said = json.loads(result.read_text())
-        bad = said["bad"] or (f"ended with status {status}" if status else None)
+        bad = said["bad"] or (end if status else None)
         bad = bad or next((line for line in text.splitlines() if UNEXPECTED.search(line)), None)
         return Outcome(failure, bad, said["failed"], said["raised"], sites, text)
 
@@ -237,12 +253,19 @@ def _clean(cluster: MockCluster, prefix: str) -> None:
 
 
 def failures(scenario: str, sites: list[Site], most: int) -> list[Failure]:
-    """Return the allocations to fail: up to ``most`` of each site, with the first and the last."""
+    """Return the calls to fail: up to ``most`` of each site, with the first and the last.
+
+    The errors of the call take turns, and each comes at least once.
+    """
     chosen = []
     for site in sites:
         count = min(most, site.count)
         places = {round(number * (site.count - 1) / max(1, count - 1)) for number in range(count)}
-        chosen += [Failure(scenario, site, place) for place in sorted(places)]
+        order, errors = sorted(places), errors_of(site.call)
+        chosen += [
+            Failure(scenario, site, order[turn % len(order)], errors[turn % len(errors)])
+            for turn in range(max(len(order), len(errors)))
+        ]
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""Steps of a scenario whose client runs out of memory once: retry, and judge the result."""
+"""Steps of a scenario of which one call fails: retry, and judge the result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 Closable = TypeVar("Closable", bound=_Closable)
 
 RECOVERABLE = (MemoryError, KafkaException, BufferError)
-"""The exceptions that a call may raise without memory."""
+"""The exceptions that a method may raise after a failed call."""
 TRIES_MAX = 10
 """More exceptions have another reason. A connection's error is reported for each partition."""
 FREED_S = 5.0
@@ -29,7 +29,7 @@ FREED_S = 5.0
 
 
 class BadEndingError(Exception):
-    """A client did something that it must not do even without memory."""
+    """A client did something that it must not do even after a failed call."""
 
 
 class Run:
@@ -58,7 +58,7 @@ class Run:
         }
 
     def step(self, what: str, call: Callable[[], T]) -> T:
-        """Return a call's value. If it raises without memory, repeat it, as a program would."""
+        """Return a call's value. If it raises after a failed call, repeat it, as a program would."""
         for _ in range(TRIES_MAX):
             began = time.monotonic()
             try:
@@ -67,7 +67,7 @@ class Run:
                 self.raised.append(f"{what}: {error!r}")
                 if not self.has_failed():
                     raise BadEndingError(
-                        f"{what} raised without a failed allocation: {error!r}"
+                        f"{what} raised without a failed call: {error!r}"
                     ) from error
             finally:
                 self.check_time(what, began)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -43,9 +44,12 @@ def test_a_mutant_has_the_lines_that_it_replaces_and_compiles(mutant: Mutant) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_a_bug_of_the_python_code_is_caught(mutant: Mutant, tmp_path: Path) -> None:
+def test_a_bug_of_the_python_code_is_caught(
+    mutant: Mutant, tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
     plant(mutant, tmp_path)
     assert broken_rules(mutant.workload, tmp_path, SHORT_S) & mutant.rules
+    record_property("caught", mutant.name)
 
 
 @pytest.mark.slow

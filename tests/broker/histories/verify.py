@@ -61,12 +61,29 @@ class Analysis:
         index = self.writer.get(value)
         return None if index is None else self.operations[index]
 
+    @cached_property
+    def committed(self) -> set[int]:
+        """The operations whose values readers have to see.
+
+        An unknown one was committed if any of its values was polled.
+        """
+        proven = {self.writer[value] for value in self.polled if value in self.writer}
+        return {
+            index
+            for index, operation in enumerate(self.operations)
+            if operation.outcome == OK or (operation.outcome == UNKNOWN and index in proven)
+        }
+
     def is_committed(self, value: int) -> bool:
         """Return whether readers have to see a value."""
-        writer = self.writer_of(value)
-        if writer is None or writer.outcome == FAILED:
-            return False
-        return writer.outcome == OK or value in self.polled
+        return self.writer.get(value) in self.committed
+
+    def offset_of(self, send: Send) -> int | None:
+        """Return the offset of a sent value: that of its report, or else that of a poll."""
+        if send.offset is not None:
+            return send.offset
+        places = self.places.get(send.value, set())
+        return min((offset for key, offset in places if key == send.key), default=None)
 
     @cached_property
     def versions(self) -> dict[int, list[tuple[int, int]]]:
@@ -139,11 +156,10 @@ def messages_of(operation: Operation) -> Iterator[tuple[int, int, int, float]]:
 
 def _unread(analysis: Analysis) -> Iterator[tuple[Operation, Send]]:
     """Yield what was committed, and nobody polled."""
-    for operation in analysis.operations:
-        if operation.outcome == OK:
-            for send in operation.sends():
-                if send.value not in analysis.polled:
-                    yield operation, send
+    for index in sorted(analysis.committed):
+        for send in analysis.operations[index].sends():
+            if send.value not in analysis.polled:
+                yield analysis.operations[index], send
 
 
 def _is_passed(analysis: Analysis, send: Send) -> bool:
@@ -252,12 +268,13 @@ def _backward_sends(analysis: Analysis, is_internal: bool) -> Iterator[str]:
     last: dict[tuple[int, int], tuple[int, int]] = {}
     for index, operation in enumerate(analysis.operations):
         for send in operation.sends():
-            if send.offset is not None:
+            offset = analysis.offset_of(send)
+            if offset is not None:
                 place = operation.process, send.key
                 before, since = last.get(place, (-1, index))
-                if send.offset <= before and (since == index) == is_internal:
-                    yield f"{operation}: key {send.key} @{send.offset} after @{before}"
-                last[place] = send.offset, index
+                if offset <= before and (since == index) == is_internal:
+                    yield f"{operation}: key {send.key} @{offset} after @{before}"
+                last[place] = offset, index
 
 
 def nonmonotonic_send(analysis: Analysis) -> Iterator[str]:
