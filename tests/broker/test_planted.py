@@ -16,7 +16,7 @@ from tests.broker.acked.verify import violations
 from tests.broker.bank import run as bank
 from tests.broker.bank import verify
 from tests.broker.bank.run import bank_rig
-from tests.harness.cluster_run import Rig, module_rig
+from tests.harness.cluster_run import Rig, module_rig, rig_or_skip
 
 pytestmark = [
     pytest.mark.slow,
@@ -97,7 +97,7 @@ def test_a_planted_bug_is_caught(
 
 def test_a_consumer_that_shows_aborted_records_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KN_PLANTED", SHOWN_ABORTED.bug)
-    with module_rig(bank_rig(0)) as three:
+    with rig_or_skip(bank_rig(0)) as three:
         run = bank.Run(three, bank.Options(seconds=15.0, faults=SHOWN_ABORTED.faults))
         found = verify.violations(run.run())
     print("\n".join([*run.lines(), *found]))
