@@ -58,6 +58,13 @@ LISTENER = "CLIENTS"
 FAULT_S = (0.5, 12.0)
 """A fault in namespaces lasts so long."""
 RESET_S = 0.5
+RECOVERY_S = 15.0
+"""Between a fault of a link to the clients and a clean stop of a broker there is so much time.
+
+A broker that was stopped remembers only the last batch of each producer. So it refuses what a
+producer repeats, if the producer couldn't reach the leader in between: both librdkafka and
+kafka_native end with a fatal error then.
+"""
 AIMS = 3
 """A fault aims at so many frames at once. Those that no frame hits aren't counted."""
 AIM_S = 12.0
@@ -211,6 +218,8 @@ class ClusterRun(FaultRun):
         self._roll_at = 0.0
         self._held_until = 0.0  # see _fault_hold_back()
         self._network_faults: dict[Fault, float] = {}  # and when to end them
+        self._links_rest_until = 0.0  # see RECOVERY_S
+        self._stops_rest_until = 0.0
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
@@ -279,10 +288,17 @@ class ClusterRun(FaultRun):
     def _restart_next(self, now: float) -> None:
         """Restart the next broker of a rolling restart, once the one before is back."""
         self._roll_at = now + ROLL_EVERY_S
-        if self._all_brokers_are_well():
+        if self._may_stop_a_broker() and self._all_brokers_are_well():
             broker = self._roll.pop()
-            broker.stop()
-            self._away = (broker, time.monotonic() + ROLL_EVERY_S)
+            self._end_broker(broker, "stop", ROLL_EVERY_S)
+
+    def _end_broker(self, broker: Broker, end: str, seconds: float) -> None:
+        """Stop or kill a broker, and start it again after so many seconds."""
+        getattr(broker, end)()
+        start_at = time.monotonic() + seconds
+        self._away = (broker, start_at)
+        if end == "stop":
+            self._links_rest_until = start_at + RECOVERY_S
 
     def _heal(self) -> None:
         """End all faults."""
@@ -387,15 +403,11 @@ class ClusterRun(FaultRun):
 
     def _fault_cut(self) -> bool:
         """Cut every connection of a broker. Data on its way is lost."""
-        self._cut_a_broker()
-        return True
-
-    def _cut_a_broker(self) -> None:
         if self._network is None:
             self._random.choice(self._proxies).cut_all()
-        else:
-            broker = self._random.choice(list(self._cluster.brokers))
-            self._begin(Fault("reset", CLIENTS, broker), RESET_S)
+            return True
+        broker = self._random.choice(list(self._cluster.brokers))
+        return self._begin(Fault("reset", CLIENTS, broker), RESET_S)
 
     def _fault_refuse(self) -> bool:
         """Make a broker unreachable for a while."""
@@ -443,12 +455,18 @@ class ClusterRun(FaultRun):
 
     def _send_away(self, ends: Sequence[str]) -> bool:
         """End a broker in one of these ways, and start it again later."""
-        if not self._may_hit_a_broker():
+        if not self._may_stop_a_broker():
+            ends = [end for end in ends if end != "stop"]
+        if not ends or not self._may_hit_a_broker():
             return False
         broker = self._random.choice(list(self._cluster.brokers.values()))
-        getattr(broker, self._random.choice(ends))()
-        self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
+        self._end_broker(broker, self._random.choice(ends), self._random.uniform(0.5, 4.0))
         return True
+
+    def _may_stop_a_broker(self) -> bool:
+        """Return whether the links to the clients have had no fault for some time."""
+        is_hit = any(fault.side == CLIENTS for fault in self._network_faults)
+        return not is_hit and time.monotonic() >= self._stops_rest_until
 
     def _fault_roll(self) -> bool:
         """Restart all brokers, one after the other."""
@@ -525,18 +543,24 @@ class ClusterRun(FaultRun):
         self._begin(drawn_fault(self._random, kind, side, broker), self._random.uniform(*FAULT_S))
         return False
 
-    def _begin(self, fault: Fault, seconds: float) -> None:
-        """Begin a fault, unless its link has another one."""
+    def _begin(self, fault: Fault, seconds: float) -> bool:
+        """Begin a fault, unless its link has another one or has to rest."""
         assert self._network is not None, f"{fault.kind} needs namespaces"
-        if not self._network.is_hit(fault.side, fault.broker):
+        is_free = not self._network.is_hit(fault.side, fault.broker)
+        if fault.side == CLIENTS:
+            is_free &= not self._roll and time.monotonic() >= self._links_rest_until
+        if is_free:
             self._network.begin(fault)
             self._network_faults[fault] = time.monotonic() + seconds
+        return is_free
 
     def _end_network_faults(self, now: float = math.inf) -> None:
         """End and count those that are due."""
         for fault in [fault for fault, at in self._network_faults.items() if now >= at]:
             assert self._network is not None
             del self._network_faults[fault]
+            if fault.side == CLIENTS:
+                self._stops_rest_until = time.monotonic() + RECOVERY_S
             if self._network.end(fault):
                 self.faults[f"{fault.side}_{fault.kind}"] += 1
 
@@ -550,8 +574,7 @@ class ClusterRun(FaultRun):
         process = self._well()
         if process is not None:
             process.limit_files(self._random.uniform(1.0, 6.0))
-            self._cut_a_broker()
-        return process is not None
+        return process is not None and self._fault_cut()
 
     def _fault_hold(self) -> bool:
         """Let a process keep its interpreter lock. The client's own threads go on."""
