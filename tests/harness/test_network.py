@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -20,7 +21,15 @@ from click.testing import CliRunner
 from tests.broker.acked import __main__ as acked
 from tests.broker.acked.run import MORE, Options
 from tests.harness import network as networks
-from tests.harness.cluster_run import NAMESPACE_FAULTS, NAMESPACES, PROXY_FAULTS
+from tests.harness.cluster_run import (
+    NAMESPACE_FAULTS,
+    NAMESPACES,
+    PROXY_FAULTS,
+    RECOVERY_S,
+    ClusterRun,
+    FaultOptions,
+    Rig,
+)
 from tests.harness.network import (
     BROKERS,
     CLIENTS,
@@ -102,6 +111,77 @@ def test_a_run_says_what_is_missing(
     done = CliRunner().invoke(acked.main, ["--network", NAMESPACES, "--seconds", "1"])
     assert done.exit_code == 1
     assert why in done.output
+
+
+class Recorder:
+    """Stands for a network whose faults hit ``hits`` packets, and for a broker."""
+
+    def __init__(self) -> None:
+        self.hits = 1
+        self.ended_how: list[str] = []
+        self._faults: list[Fault] = []
+
+    def is_hit(self, side: str, broker: int) -> bool:
+        return any((fault.side, fault.broker) == (side, broker) for fault in self._faults)
+
+    def begin(self, fault: Fault) -> None:
+        self._faults.append(fault)
+
+    def end(self, fault: Fault) -> int:
+        self._faults.remove(fault)
+        return self.hits
+
+    def stop(self) -> None:
+        self.ended_how.append("stop")
+
+    def kill(self) -> None:
+        self.ended_how.append("kill")
+
+
+class Faults(ClusterRun):
+    """A run without processes, on one broker that is always well."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        brokers = SimpleNamespace(brokers={1: recorder})
+        super().__init__("faults", Rig(brokers, [], None, recorder), FaultOptions(), ())  # type: ignore[arg-type]
+        self.directory.rmdir()
+
+    def _start(self, slot: int) -> None:
+        raise AssertionError("no process is started")
+
+
+def test_only_faults_that_hit_packets_are_counted() -> None:
+    recorder = Recorder()
+    run = Faults(recorder)
+    for hits, count in [(0, 0), (7, 1)]:
+        recorder.hits = hits
+        assert run._begin(Fault("reset", CLIENTS, 1), 60.0)
+        assert not run._begin(Fault("narrow", CLIENTS, 1), 60.0)  # the link has a fault
+        run._end_network_faults(time.monotonic())  # it isn't due
+        assert recorder.is_hit(CLIENTS, 1)
+        run._end_network_faults()
+        assert not recorder.is_hit(CLIENTS, 1)
+        assert run.faults["clients_reset"] == count
+
+
+def test_no_broker_is_stopped_cleanly_while_clients_are_cut_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recorder = Recorder()
+    run = Faults(recorder)
+    assert run._begin(Fault("blackhole", CLIENTS, 1), 1.0)
+    assert not run._send_away(["stop"])
+    run._end_network_faults()
+    assert not run._send_away(["stop"])
+    assert run._send_away(["stop", "kill"])
+    assert recorder.ended_how == ["kill"]
+    run._away = None
+    now = time.monotonic()
+    monkeypatch.setattr("time.monotonic", lambda: now + RECOVERY_S + 1)
+    assert run._send_away(["stop"])
+    assert recorder.ended_how == ["kill", "stop"]
+    assert not run._begin(Fault("reset", CLIENTS, 1), 1.0)  # the clients have to find the leaders
+    assert run._begin(Fault("reset", BROKERS, 1), 1.0)
 
 
 # --- with namespaces ---
