@@ -277,6 +277,7 @@ class ClusterRun(FaultRun):
                 self._frozen[0].resume()
                 self._frozen = None
             if self._away is not None and now >= self._away[1]:
+                self._note(f"broker {self._away[0].node}: start")
                 self._away[0].start()
                 self._away = None
             if self._roll and now >= self._roll_at:
@@ -294,6 +295,7 @@ class ClusterRun(FaultRun):
 
     def _end_broker(self, broker: Broker, end: str, seconds: float) -> None:
         """Stop or kill a broker, and start it again after so many seconds."""
+        self._note(f"broker {broker.node}: {end}")
         getattr(broker, end)()
         start_at = time.monotonic() + seconds
         self._away = (broker, start_at)
@@ -550,6 +552,7 @@ class ClusterRun(FaultRun):
         if fault.side == CLIENTS:
             is_free &= not self._roll and time.monotonic() >= self._links_rest_until
         if is_free:
+            self._note(f"{fault} for {seconds:.1f} s")
             self._network.begin(fault)
             self._network_faults[fault] = time.monotonic() + seconds
         return is_free
@@ -561,7 +564,9 @@ class ClusterRun(FaultRun):
             del self._network_faults[fault]
             if fault.side == CLIENTS:
                 self._stops_rest_until = time.monotonic() + RECOVERY_S
-            if self._network.end(fault):
+            hits = self._network.end(fault)
+            self._note(f"{fault.link} is well again, {hits} packets were hit")
+            if hits:
                 self.faults[f"{fault.side}_{fault.kind}"] += 1
 
     def _brokers_are_apart(self) -> bool:

@@ -117,7 +117,7 @@ class Recorder:
     """Stands for a network whose faults hit ``hits`` packets, and for a broker."""
 
     def __init__(self) -> None:
-        self.hits = 1
+        self.hits, self.node = 1, 1
         self.ended_how: list[str] = []
         self._faults: list[Fault] = []
 
@@ -141,18 +141,19 @@ class Recorder:
 class Faults(ClusterRun):
     """A run without processes, on one broker that is always well."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, folder: Path) -> None:
         brokers = SimpleNamespace(brokers={1: recorder})
         super().__init__("faults", Rig(brokers, [], None, recorder), FaultOptions(), ())  # type: ignore[arg-type]
         self.directory.rmdir()
+        self.directory = folder
 
     def _start(self, slot: int) -> None:
         raise AssertionError("no process is started")
 
 
-def test_only_faults_that_hit_packets_are_counted() -> None:
+def test_only_faults_that_hit_packets_are_counted(tmp_path: Path) -> None:
     recorder = Recorder()
-    run = Faults(recorder)
+    run = Faults(recorder, tmp_path)
     for hits, count in [(0, 0), (7, 1)]:
         recorder.hits = hits
         assert run._begin(Fault("reset", CLIENTS, 1), 60.0)
@@ -162,13 +163,14 @@ def test_only_faults_that_hit_packets_are_counted() -> None:
         run._end_network_faults()
         assert not recorder.is_hit(CLIENTS, 1)
         assert run.faults["clients_reset"] == count
+    assert "clients1 is well again, 7 packets were hit" in (tmp_path / "faults.log").read_text()
 
 
 def test_no_broker_is_stopped_cleanly_while_clients_are_cut_off(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     recorder = Recorder()
-    run = Faults(recorder)
+    run = Faults(recorder, tmp_path)
     assert run._begin(Fault("blackhole", CLIENTS, 1), 1.0)
     assert not run._send_away(["stop"])
     run._end_network_faults()
