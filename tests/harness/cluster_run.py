@@ -59,11 +59,10 @@ FAULT_S = (0.5, 12.0)
 """A fault in namespaces lasts so long."""
 RESET_S = 0.5
 RECOVERY_S = 15.0
-"""Between a fault of a link to the clients and a clean stop of a broker there is so much time.
+"""Between a fault of a link and the end of a broker there is so much time.
 
-A broker that was stopped remembers only the last batch of each producer. So it refuses what a
-producer repeats, if the producer couldn't reach the leader in between: both librdkafka and
-kafka_native end with a fatal error then.
+A broker that is started again remembers only the last batch of each producer. If it leads still, it
+refuses what a producer repeats. Both librdkafka and kafka_native end with a fatal error then.
 """
 AIMS = 3
 """A fault aims at so many frames at once. Those that no frame hits aren't counted."""
@@ -219,7 +218,7 @@ class ClusterRun(FaultRun):
         self._held_until = 0.0  # see _fault_hold_back()
         self._network_faults: dict[Fault, float] = {}  # and when to end them
         self._links_rest_until = 0.0  # see RECOVERY_S
-        self._stops_rest_until = 0.0
+        self._ends_rest_until = 0.0
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
@@ -289,7 +288,7 @@ class ClusterRun(FaultRun):
     def _restart_next(self, now: float) -> None:
         """Restart the next broker of a rolling restart, once the one before is back."""
         self._roll_at = now + ROLL_EVERY_S
-        if self._may_stop_a_broker() and self._all_brokers_are_well():
+        if self._may_end_a_broker() and self._all_brokers_are_well():
             broker = self._roll.pop()
             self._end_broker(broker, "stop", ROLL_EVERY_S)
 
@@ -299,8 +298,7 @@ class ClusterRun(FaultRun):
         getattr(broker, end)()
         start_at = time.monotonic() + seconds
         self._away = (broker, start_at)
-        if end == "stop":
-            self._links_rest_until = start_at + RECOVERY_S
+        self._links_rest_until = start_at + RECOVERY_S
 
     def _heal(self) -> None:
         """End all faults."""
@@ -457,18 +455,15 @@ class ClusterRun(FaultRun):
 
     def _send_away(self, ends: Sequence[str]) -> bool:
         """End a broker in one of these ways, and start it again later."""
-        if not self._may_stop_a_broker():
-            ends = [end for end in ends if end != "stop"]
-        if not ends or not self._may_hit_a_broker():
+        if not self._may_end_a_broker() or not self._may_hit_a_broker():
             return False
         broker = self._random.choice(list(self._cluster.brokers.values()))
         self._end_broker(broker, self._random.choice(ends), self._random.uniform(0.5, 4.0))
         return True
 
-    def _may_stop_a_broker(self) -> bool:
-        """Return whether the links to the clients have had no fault for some time."""
-        is_hit = any(fault.side == CLIENTS for fault in self._network_faults)
-        return not is_hit and time.monotonic() >= self._stops_rest_until
+    def _may_end_a_broker(self) -> bool:
+        """Return whether no link has had a fault for some time."""
+        return not self._network_faults and time.monotonic() >= self._ends_rest_until
 
     def _fault_roll(self) -> bool:
         """Restart all brokers, one after the other."""
@@ -548,9 +543,8 @@ class ClusterRun(FaultRun):
     def _begin(self, fault: Fault, seconds: float) -> bool:
         """Begin a fault, unless its link has another one or has to rest."""
         assert self._network is not None, f"{fault.kind} needs namespaces"
-        is_free = not self._network.is_hit(fault.side, fault.broker)
-        if fault.side == CLIENTS:
-            is_free &= not self._roll and time.monotonic() >= self._links_rest_until
+        has_to_rest = bool(self._roll) or time.monotonic() < self._links_rest_until
+        is_free = not has_to_rest and not self._network.is_hit(fault.side, fault.broker)
         if is_free:
             self._note(f"{fault} for {seconds:.1f} s")
             self._network.begin(fault)
@@ -562,8 +556,7 @@ class ClusterRun(FaultRun):
         for fault in [fault for fault, at in self._network_faults.items() if now >= at]:
             assert self._network is not None
             del self._network_faults[fault]
-            if fault.side == CLIENTS:
-                self._stops_rest_until = time.monotonic() + RECOVERY_S
+            self._ends_rest_until = time.monotonic() + RECOVERY_S
             hits = self._network.end(fault)
             self._note(f"{fault.link} is well again, {hits} packets were hit")
             if hits:
