@@ -55,6 +55,7 @@ apt-build:
 
 apt-broker:
 	@.ci/debian-packages java=default-jre-headless mvn=maven
+	@.ci/debian-packages ip=iproute2 nft=nftables # for --network namespaces
 
 # pip compiles the package gssapi with Kerberos' headers. Without the headers its tests are skipped,
 # with a reason.

@@ -98,6 +98,17 @@ class Listener(NamedTuple):
     """The advertised port of each broker, if it is a proxy's port and not the listener's own."""
 
 
+class Host(NamedTuple):
+    """The machine of a broker. By default it is this one."""
+
+    address: str = HOST
+    """The address for other brokers, for controllers, and in ``Cluster.bootstrap``."""
+    listeners_address: str = HOST
+    """The address of the additional listeners."""
+    command: tuple[str, ...] = ()
+    """The beginning of a command line that runs on this machine."""
+
+
 class TlsOnly(NamedTuple):
     """TLS instead of plaintext, for clients, brokers and controllers."""
 
@@ -115,38 +126,19 @@ def properties(
     listeners: Mapping[str, Listener] = MappingProxyType({}),
     ports: Mapping[str, list[int]] = MappingProxyType({}),
     protocol: str = "PLAINTEXT",
+    hosts: Sequence[Host] = (),
 ) -> dict[str, str]:
     """Return the configuration of one broker, which is also a controller. ``node`` counts from 1.
 
     ``protocol`` is for the listener of clients and other brokers, and for the controllers'
-    listener.
+    listener. ``hosts`` are the machines of all brokers.
     """
     count = len(brokers)
-    voters = ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(controllers, 1))
+    hosts = hosts or [Host()] * count
     all_ports = {protocol: brokers, **ports}
-    advertised = all_ports | {
-        name: each.advertised_ports for name, each in listeners.items() if each.advertised_ports
-    }
-    address, advertised = (
-        ",".join(f"{name}://{HOST}:{each[node - 1]}" for name, each in found.items())
-        for found in (all_ports, advertised)
-    )
-    protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
-    return {
-        f"listener.name.{name.lower()}.{key}": value
-        for name, listener in listeners.items()
-        for key, value in listener.values.items()
-    } | {
+    return _addresses(node, all_ports, controllers, listeners, protocol, hosts) | {
         "process.roles": "broker,controller",
         "node.id": str(node),
-        "controller.quorum.voters": voters,
-        "listeners": f"{address},CONTROLLER://{HOST}:{controllers[node - 1]}",
-        "advertised.listeners": advertised,
-        "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": ",".join(
-            [f"{protocol}:{protocol}", f"CONTROLLER:{protocol}", *protocols]
-        ),
-        "security.inter.broker.protocol": protocol,
         "log.dirs": log_dir,
         **({"broker.rack": f"rack-{node}"} if count > 1 else {}),
         "num.partitions": "2",
@@ -184,12 +176,55 @@ def properties(
     }
 
 
+def _addresses(
+    node: int,
+    ports: Mapping[str, Sequence[int]],
+    controllers: list[int],
+    listeners: Mapping[str, Listener],
+    protocol: str,
+    hosts: Sequence[Host],
+) -> dict[str, str]:
+    """Return the part of `properties()` with the listeners of one broker."""
+    here = hosts[node - 1]
+    voters = ",".join(
+        f"{number}@{host.address}:{port}"
+        for number, (host, port) in enumerate(zip(hosts, controllers, strict=True), 1)
+    )
+    advertised = {**ports} | {
+        name: each.advertised_ports for name, each in listeners.items() if each.advertised_ports
+    }
+    bound, shown = (
+        ",".join(
+            f"{name}://{here.listeners_address if name in listeners else here.address}"
+            f":{each[node - 1]}"
+            for name, each in found.items()
+        )
+        for found in (ports, advertised)
+    )
+    protocols = [f"{name}:{listener.protocol}" for name, listener in listeners.items()]
+    return {
+        f"listener.name.{name.lower()}.{key}": value
+        for name, listener in listeners.items()
+        for key, value in listener.values.items()
+    } | {
+        "controller.quorum.voters": voters,
+        "listeners": f"{bound},CONTROLLER://{here.address}:{controllers[node - 1]}",
+        "advertised.listeners": shown,
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": ",".join(
+            [f"{protocol}:{protocol}", f"CONTROLLER:{protocol}", *protocols]
+        ),
+        "security.inter.broker.protocol": protocol,
+    }
+
+
 class Broker(ABC):
     """One broker of a cluster that the tests own."""
 
-    def __init__(self, node: int, port: int) -> None:
+    def __init__(self, node: int, port: int, host: str = HOST) -> None:
         self.node = node
         self.port = port
+        self.host = host
 
     def prepare(self) -> None:  # noqa: B027 - a container prepares itself
         """Make its storage, once."""
@@ -239,8 +274,10 @@ class ProcessBroker(Broker):
         cluster_id: str,
         options: list[str],
         plugins: Path | None = None,
+        host: Host = Host(),  # noqa: B008 - it is immutable
     ) -> None:
-        super().__init__(node, port)
+        super().__init__(node, port, host.address)
+        self._host = host
         self._options = [*options, "-Dorg.apache.logging.log4j.level=WARN"]
         self._plugins = plugins
         self.log_dir = Path(values["log.dirs"])
@@ -259,6 +296,7 @@ class ProcessBroker(Broker):
         command = java.java_command(
             "kafka.Kafka", str(self._properties), options=self._options, plugins=self._plugins
         )
+        command = [*self._host.command, *command]
         self._process = started(*command, output=self._output, cwd=self._properties.parent)
 
     def kill(self) -> None:
@@ -394,10 +432,10 @@ class Cluster:
             time.sleep(0.1)
 
     def _is_up(self) -> bool:
-        addresses = [f"{HOST}:{broker.port}" for broker in self.brokers.values()]
+        addresses = [f"{broker.host}:{broker.port}" for broker in self.brokers.values()]
         try:
             for broker in self.brokers.values():
-                socket.create_connection((HOST, broker.port), 1).close()
+                socket.create_connection((broker.host, broker.port), 1).close()
             for address in addresses:
                 admin = AdminClient(quiet(self.conf(**{"bootstrap.servers": address})))
                 if len(admin.list_topics(timeout=2).brokers) < self.size:
@@ -469,6 +507,7 @@ def start(
     listeners: Mapping[str, Listener] = MappingProxyType({}),
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
+    hosts: Sequence[Host] = (),
 ) -> Cluster:
     """Start a cluster of this many brokers. Raise NoBroker if none is possible here.
 
@@ -477,9 +516,10 @@ def start(
     :param plugins: A folder of Java classes for ``changes`` to name. Only broker processes find
         them.
     :param tls_only: TLS on every listener. Only for broker processes, because they read its files.
+    :param hosts: The machines of the brokers. Only broker processes have other ones.
     """
     given = os.environ.get("KAFKA_NATIVE_BOOTSTRAP")
-    if given and listeners:
+    if given and (listeners or hosts):
         raise NoBroker("the brokers of KAFKA_NATIVE_BOOTSTRAP have no listeners of ours")
     if given and (plugins or tls_only):
         raise NoBroker(
@@ -491,10 +531,12 @@ def start(
         if alive < size:
             raise NoBroker(f"KAFKA_NATIVE_BOOTSTRAP has {alive} brokers, {size} are needed")
         return cluster
-    containers = plugins is None and tls_only is None and docker_answers()
+    containers = plugins is None and tls_only is None and not hosts and docker_answers()
     if not containers and (why := java.missing()):
         raise NoBroker(f"no KAFKA_NATIVE_BOOTSTRAP, no Docker daemon, {why}")
-    return start_own(size, containers, java_options, changes or {}, listeners, plugins, tls_only)
+    return start_own(
+        *(size, containers, java_options, changes or {}, listeners, plugins, tls_only, hosts)
+    )
 
 
 _shared: dict[int, Cluster] = {}
@@ -513,6 +555,10 @@ def close_shared() -> None:
         _shared.popitem()[1].close()
 
 
+def _servers(addresses: Sequence[str], ports: Sequence[int]) -> str:
+    return ",".join(f"{address}:{port}" for address, port in zip(addresses, ports, strict=True))
+
+
 def start_own(
     size: int,
     containers: bool,
@@ -521,8 +567,10 @@ def start_own(
     listeners: Mapping[str, Listener],
     plugins: Path | None = None,
     tls_only: TlsOnly | None = None,
+    hosts: Sequence[Host] = (),
 ) -> Cluster:
     """Start a cluster of containers or of Java processes. It ends with this process."""
+    hosts = hosts or [Host()] * size
     found = free_ports((2 + len(listeners)) * size)
     clients, controllers, *others = (found[at : at + size] for at in range(0, len(found), size))
     ports = dict(zip(listeners, others, strict=True))
@@ -535,22 +583,16 @@ def start_own(
     protocol = "PLAINTEXT" if tls_only is None else "SSL"
     for node in range(1, size + 1):
         log_dir = "/tmp/kafka-logs" if containers else str(directory / f"data-{node}")
-        values = (
-            properties(node, clients, controllers, log_dir, listeners, ports, protocol) | changes
-        )
-        values |= {} if tls_only is None else tls_only.broker(node)
+        values = properties(node, clients, controllers, log_dir, listeners, ports, protocol, hosts)
+        values |= changes | ({} if tls_only is None else tls_only.broker(node))
+        port = clients[node - 1]
         if containers:
-            brokers.append(
-                ContainerBroker(node, clients[node - 1], values, cluster_id, java_options)
-            )
+            brokers.append(ContainerBroker(node, port, values, cluster_id, java_options))
         else:
-            port = clients[node - 1]
-            brokers.append(
-                ProcessBroker(node, port, directory, values, cluster_id, java_options, plugins)
-            )
-    bootstrap, *further = (
-        ",".join(f"{HOST}:{port}" for port in each) for each in [clients, *others]
-    )
+            how = directory, values, cluster_id, java_options, plugins, hosts[node - 1]
+            brokers.append(ProcessBroker(node, port, *how))
+    bootstrap = _servers([host.address for host in hosts], clients)
+    further = [_servers([host.listeners_address for host in hosts], each) for each in others]
     kind = "containers" if containers else "Java processes"
     client = {} if tls_only is None else tls_only.client
     cluster = Cluster(

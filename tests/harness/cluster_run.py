@@ -1,7 +1,10 @@
-"""Runs of processes whose clients reach three brokers of our own through proxies, with faults."""
+"""Runs of processes, with faults. Their clients reach three brokers of our own through proxies, or
+through a network of namespaces.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -17,9 +20,12 @@ import kafka_native
 from kafka_native import ElectionType
 from kafka_native.admin import AdminClient, NewPartitionReassignment
 from kafka_native.protocol import ApiKey
-from tests.broker.cluster import Broker, Cluster, Listener, NoBroker, quiet, start
+from tests.broker import java
+from tests.broker.cluster import Broker, Cluster, Host, Listener, NoBroker, quiet, start
 from tests.broker.support import in_sync
+from tests.harness import network as networks
 from tests.harness.aims import Aims, drawn_aim
+from tests.harness.network import BROKERS, CLIENTS, SIDES, Fault, Network, drawn_fault
 from tests.harness.processes import Child, Process, said
 from tests.harness.proxy import Chaos, Proxy
 from tests.harness.runs import FaultRun, counted
@@ -43,6 +49,21 @@ ROLL_EVERY_S = 0.5
 ROLL_S = 120.0
 NETWORK_FAULTS = ("aimed", "hold_back")
 """Faults of single requests and answers, and of one direction of a broker's connections."""
+PROXIES, NAMESPACES = "proxies", "namespaces"
+"""Faults are made in proxies in front of the brokers, or in a `Network`."""
+PROXY_FAULTS = ("cut", "refuse", *NETWORK_FAULTS)
+NAMESPACE_FAULTS = networks.KINDS
+LISTENER = "CLIENTS"
+"""The brokers' listener for the processes of a run. The run itself uses the plaintext one."""
+FAULT_S = (0.5, 12.0)
+"""A fault in namespaces lasts so long."""
+RESET_S = 0.5
+RECOVERY_S = 15.0
+"""Between a fault of a link and the end of a broker there is so much time.
+
+A broker that is started again remembers only the last batch of each producer. If it leads still, it
+refuses what a producer repeats. Both librdkafka and kafka_native end with a fatal error then.
+"""
 AIMS = 3
 """A fault aims at so many frames at once. Those that no frame hits aren't counted."""
 AIM_S = 12.0
@@ -69,27 +90,59 @@ CLIENT_FAULTS = ("files", "hold", "fork", "clock")
 
 
 class Rig(NamedTuple):
-    """Three brokers, a proxy for each, and ``fates``, the faults of connections."""
+    """Three brokers, and either a proxy for each or a network that can have faults.
+
+    ``fates`` are the faults of the proxies' connections.
+    """
 
     cluster: Cluster
     proxies: list[Proxy]
     fates: Chaos
+    network: Network | None = None
+
+
+def rig(
+    seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX, network: str = PROXIES
+) -> AbstractContextManager[Rig]:
+    """Return the running cluster, as a context manager. ``changes`` are properties of its brokers."""
+    fates = Chaos(seed, bytes_max=bytes_max, answer_bytes_max=bytes_max)
+    if network == NAMESPACES:
+        return _rig_in_namespaces(fates, dict(changes))
+    return _rig_behind_proxies(fates, dict(changes))
 
 
 @contextmanager
-def rig(seed: int, changes: Mapping[str, str], bytes_max: int = BYTES_MAX) -> Iterator[Rig]:
-    """Yield the running cluster. ``changes`` are properties of its brokers."""
-    fates = Chaos(seed, bytes_max=bytes_max, answer_bytes_max=bytes_max)
+def _rig_behind_proxies(fates: Chaos, changes: dict[str, str]) -> Iterator[Rig]:
     with ExitStack() as stack:
         proxies = [stack.enter_context(Proxy(None, fates, aims=Aims())) for _ in range(3)]
         advertised = [proxy.port for proxy in proxies]
-        cluster = start(
-            3, changes=dict(changes), listeners={"CLIENTS": Listener("PLAINTEXT", {}, advertised)}
-        )
+        listeners = {LISTENER: Listener("PLAINTEXT", {}, advertised)}
+        cluster = start(3, changes=changes, listeners=listeners)
         stack.callback(cluster.close)
-        for proxy, behind in zip(proxies, cluster.listeners["CLIENTS"].split(","), strict=True):
+        for proxy, behind in zip(proxies, cluster.listeners[LISTENER].split(","), strict=True):
             proxy.target = behind
         yield Rig(cluster, proxies, fates)
+
+
+@contextmanager
+def _rig_in_namespaces(fates: Chaos, changes: dict[str, str]) -> Iterator[Rig]:
+    """Yield the cluster. This thread, and those that it starts, are in the clients' namespace."""
+    if why := networks.missing() or java.missing():
+        raise NoBroker(why)
+    java.jars()  # there is no internet in the namespaces
+    with Network(3) as network, network.joined(), ExitStack() as stack:
+        hosts = [
+            Host(
+                network.address(BROKERS, broker),
+                network.address(CLIENTS, broker),
+                network.broker(broker).command,
+            )
+            for broker in range(1, 4)
+        ]
+        listeners = {LISTENER: Listener("PLAINTEXT", {})}
+        cluster = start(3, changes=changes, listeners=listeners, hosts=hosts)
+        stack.callback(cluster.close)
+        yield Rig(cluster, [], fates, network)
 
 
 def module_rig(
@@ -132,6 +185,14 @@ class FaultOptions:
     timeout_s: float = 6.0  # a process that is frozen for longer has lost its place
     fault_every_s: tuple[float, float] = (0.5, 3.0)
     faults: tuple[str, ...] = ()
+    network: str = PROXIES
+
+    def __post_init__(self) -> None:
+        """Replace the faults of proxies by those of namespaces, unless some of these are given."""
+        if self.network == NAMESPACES:
+            kept = tuple(fault for fault in self.faults if fault not in PROXY_FAULTS)
+            given = set(kept) & set(NAMESPACE_FAULTS)
+            self.faults = kept if given else (*kept, *NAMESPACE_FAULTS, *NAMESPACE_FAULTS)
 
 
 class ClusterRun(FaultRun):
@@ -143,7 +204,7 @@ class ClusterRun(FaultRun):
     def __init__(self, name: str, rig: Rig, options: FaultOptions, topics: Sequence[str]) -> None:
         """``topics``: a broker goes away only while all their replicas are in sync."""
         super().__init__(name, options.seed, options.faults)
-        self._cluster, self._proxies, self._fates = rig
+        self._cluster, self._proxies, self._fates, self._network = rig
         self._limits, self._topics = options, topics
         self._slots: dict[int, Process] = {}
         self._start_at: dict[int, float] = {}  # slots whose process was killed
@@ -155,6 +216,9 @@ class ClusterRun(FaultRun):
         self._roll: list[Broker] = []  # the brokers that are still to be restarted
         self._roll_at = 0.0
         self._held_until = 0.0  # see _fault_hold_back()
+        self._network_faults: dict[Fault, float] = {}  # and when to end them
+        self._links_rest_until = 0.0  # see RECOVERY_S
+        self._ends_rest_until = 0.0
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
@@ -162,7 +226,8 @@ class ClusterRun(FaultRun):
 
     @property
     def _bootstrap(self) -> str:
-        return ",".join(proxy.address for proxy in self._proxies)
+        proxied = [proxy.address for proxy in self._proxies]
+        return ",".join(proxied) or self._cluster.listeners[LISTENER]
 
     @abstractmethod
     def _start(self, slot: int) -> None:
@@ -206,10 +271,12 @@ class ClusterRun(FaultRun):
                 self._start(slot)
             for proxy in [proxy for proxy, (at, _) in self._open_at.items() if now >= at]:
                 proxy.target = self._open_at.pop(proxy)[1]
+            self._end_network_faults(now)
             if self._frozen is not None and now >= self._frozen[1]:
                 self._frozen[0].resume()
                 self._frozen = None
             if self._away is not None and now >= self._away[1]:
+                self._note(f"broker {self._away[0].node}: start")
                 self._away[0].start()
                 self._away = None
             if self._roll and now >= self._roll_at:
@@ -221,10 +288,17 @@ class ClusterRun(FaultRun):
     def _restart_next(self, now: float) -> None:
         """Restart the next broker of a rolling restart, once the one before is back."""
         self._roll_at = now + ROLL_EVERY_S
-        if self._all_brokers_are_well():
+        if self._may_end_a_broker() and self._all_brokers_are_well():
             broker = self._roll.pop()
-            broker.stop()
-            self._away = (broker, time.monotonic() + ROLL_EVERY_S)
+            self._end_broker(broker, "stop", ROLL_EVERY_S)
+
+    def _end_broker(self, broker: Broker, end: str, seconds: float) -> None:
+        """Stop or kill a broker, and start it again after so many seconds."""
+        self._note(f"broker {broker.node}: {end}")
+        getattr(broker, end)()
+        start_at = time.monotonic() + seconds
+        self._away = (broker, start_at)
+        self._links_rest_until = start_at + RECOVERY_S
 
     def _heal(self) -> None:
         """End all faults."""
@@ -244,7 +318,7 @@ class ClusterRun(FaultRun):
         due += [
             process.unlimit_at for process in self._slots.values() if process.unlimit_at is not None
         ]
-        due += [*self._busy_until.values(), self._held_until]
+        due += [*self._busy_until.values(), self._held_until, *self._network_faults.values()]
         due += [each[1] for each in (self._away, self._frozen) if each is not None]
         self._watch(max([0.0, *due]))
         self._cluster.wait_until_up()
@@ -275,6 +349,7 @@ class ClusterRun(FaultRun):
             self._frozen[0].resume()
         if self._away is not None:
             self._away[0].start()
+        self._end_network_faults()
         for proxy, (_, target) in self._open_at.items():
             proxy.target = target
         self._cluster.wait_until_up()
@@ -328,8 +403,11 @@ class ClusterRun(FaultRun):
 
     def _fault_cut(self) -> bool:
         """Cut every connection of a broker. Data on its way is lost."""
-        self._random.choice(self._proxies).cut_all()
-        return True
+        if self._network is None:
+            self._random.choice(self._proxies).cut_all()
+            return True
+        broker = self._random.choice(list(self._cluster.brokers))
+        return self._begin(Fault("reset", CLIENTS, broker), RESET_S)
 
     def _fault_refuse(self) -> bool:
         """Make a broker unreachable for a while."""
@@ -361,7 +439,7 @@ class ClusterRun(FaultRun):
         return not self._roll and self._all_brokers_are_well()
 
     def _all_brokers_are_well(self) -> bool:
-        if self._away is not None or self._frozen is not None:
+        if self._away is not None or self._frozen is not None or self._brokers_are_apart():
             return False
         return all(in_sync(self._cluster, topic) for topic in self._topics)
 
@@ -377,12 +455,15 @@ class ClusterRun(FaultRun):
 
     def _send_away(self, ends: Sequence[str]) -> bool:
         """End a broker in one of these ways, and start it again later."""
-        if not self._may_hit_a_broker():
+        if not self._may_end_a_broker() or not self._may_hit_a_broker():
             return False
         broker = self._random.choice(list(self._cluster.brokers.values()))
-        getattr(broker, self._random.choice(ends))()
-        self._away = (broker, time.monotonic() + self._random.uniform(0.5, 4.0))
+        self._end_broker(broker, self._random.choice(ends), self._random.uniform(0.5, 4.0))
         return True
+
+    def _may_end_a_broker(self) -> bool:
+        """Return whether no link has had a fault for some time."""
+        return not self._network_faults and time.monotonic() >= self._ends_rest_until
 
     def _fault_roll(self) -> bool:
         """Restart all brokers, one after the other."""
@@ -427,6 +508,63 @@ class ClusterRun(FaultRun):
                 return False  # the controller has just moved
         return True
 
+    # --- faults in namespaces ---
+
+    def _fault_packets_lost(self) -> bool:
+        return self._hit_a_link("packets_lost")
+
+    def _fault_one_way(self) -> bool:
+        return self._hit_a_link("one_way")
+
+    def _fault_blackhole(self) -> bool:
+        return self._hit_a_link("blackhole")
+
+    def _fault_reset(self) -> bool:
+        return self._hit_a_link("reset")
+
+    def _fault_unreachable(self) -> bool:
+        return self._hit_a_link("unreachable")
+
+    def _fault_narrow(self) -> bool:
+        return self._hit_a_link("narrow")
+
+    def _hit_a_link(self, kind: str) -> bool:
+        """Let a broker's link to its clients, or to the other brokers, have a fault for a while.
+
+        `_end_network_faults()` counts those that have hit packets.
+        """
+        side = self._random.choice(SIDES)
+        if side == BROKERS and not self._may_hit_a_broker():
+            side = CLIENTS
+        broker = self._random.choice(list(self._cluster.brokers))
+        self._begin(drawn_fault(self._random, kind, side, broker), self._random.uniform(*FAULT_S))
+        return False
+
+    def _begin(self, fault: Fault, seconds: float) -> bool:
+        """Begin a fault, unless its link has another one or has to rest."""
+        assert self._network is not None, f"{fault.kind} needs namespaces"
+        has_to_rest = bool(self._roll) or time.monotonic() < self._links_rest_until
+        is_free = not has_to_rest and not self._network.is_hit(fault.side, fault.broker)
+        if is_free:
+            self._note(f"{fault} for {seconds:.1f} s")
+            self._network.begin(fault)
+            self._network_faults[fault] = time.monotonic() + seconds
+        return is_free
+
+    def _end_network_faults(self, now: float = math.inf) -> None:
+        """End and count those that are due."""
+        for fault in [fault for fault, at in self._network_faults.items() if now >= at]:
+            assert self._network is not None
+            del self._network_faults[fault]
+            self._ends_rest_until = time.monotonic() + RECOVERY_S
+            hits = self._network.end(fault)
+            self._note(f"{fault.link} is well again, {hits} packets were hit")
+            if hits:
+                self.faults[f"{fault.side}_{fault.kind}"] += 1
+
+    def _brokers_are_apart(self) -> bool:
+        return any(fault.side == BROKERS for fault in self._network_faults)
+
     # --- faults of the client's process ---
 
     def _fault_files(self) -> bool:
@@ -434,8 +572,7 @@ class ClusterRun(FaultRun):
         process = self._well()
         if process is not None:
             process.limit_files(self._random.uniform(1.0, 6.0))
-            self._random.choice(self._proxies).cut_all()
-        return process is not None
+        return process is not None and self._fault_cut()
 
     def _fault_hold(self) -> bool:
         """Let a process keep its interpreter lock. The client's own threads go on."""

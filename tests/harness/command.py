@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict
 from typing import Any, TypeVar
 
 import click
 
-from tests.harness.cluster_run import CheckedRun, FaultOptions, Rig
+from tests.broker.cluster import NoBroker
+from tests.harness.cluster_run import NAMESPACES, PROXIES, CheckedRun, FaultOptions, Rig
 from tests.harness.reliability import record
 from tests.harness.runs import report
 
@@ -21,6 +22,13 @@ def run_options(bugs: Iterable[str], who: str) -> Callable[[Callable[..., None]]
     options = (
         click.option("--seconds", default=600.0, show_default=True, help="With faults."),
         click.option("--seed", type=int, help="Of the faults (default: drawn, and printed)."),
+        click.option(
+            "--network",
+            default=PROXIES,
+            show_default=True,
+            type=click.Choice([PROXIES, NAMESPACES]),
+            help="What makes the faults of connections. Namespaces need root and nftables.",
+        ),
         click.option("--bug", default="", type=click.Choice(["", *bugs]), help=f"{who} misbehave."),
         click.option(
             "--record", "recorded", is_flag=True, help="Add the run to bench/reliability."
@@ -37,7 +45,7 @@ def run_options(bugs: Iterable[str], who: str) -> Callable[[Callable[..., None]]
 
 def make_run(
     workload: str,
-    rig: Callable[[int], AbstractContextManager[Rig]],
+    rig: Callable[[int, str], AbstractContextManager[Rig]],
     make: Callable[[Rig, Any], R],
     violations: Callable[[Any], list[str]],
     options: FaultOptions,
@@ -49,7 +57,11 @@ def make_run(
     Return the run, and whether a rule was broken.
     """
     click.echo(f"{options}")
-    with rig(options.seed) as three:
+    with ExitStack() as stack:
+        try:
+            three = stack.enter_context(rig(options.seed, options.network))
+        except NoBroker as reason:
+            raise click.ClickException(f"no run is possible here: {reason}") from reason
         run = make(three, options)
         broken = violations(run.run())
     report(run.lines(), broken, run.directory)

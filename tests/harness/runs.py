@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -51,8 +52,15 @@ class FaultRun:
     def _fault(self) -> None:
         """Make the next fault."""
         kind = self._deck.draw()
-        if getattr(self, f"_fault_{kind}")():
+        is_made = getattr(self, f"_fault_{kind}")()
+        self._note(f"{kind}{'' if is_made else ' (not counted yet)'}")
+        if is_made:
             self.faults[kind] += 1
+
+    def _note(self, text: str) -> None:
+        """Add what happens, and when, to the run's faults.log. It helps to explain a broken rule."""
+        with (self.directory / "faults.log").open("a") as file:
+            file.write(f"{time.strftime('%H:%M:%S')} {text}\n")
 
     def _freeze(self, victim: Process | None, share: tuple[float, float], of_s: float) -> bool:
         """Stop a process, if there is one, for a share of a time."""

@@ -24,6 +24,7 @@ from tests.broker.support import create, delete
 from tests.harness.cluster_run import (
     CLIENT_FAULTS,
     NETWORK_FAULTS,
+    PROXIES,
     CheckedRun,
     FaultOptions,
     Rig,
@@ -49,9 +50,9 @@ MORE = (*DECK, *NETWORK_FAULTS, *CLIENT_FAULTS, "roll")
 CHANGES = {"min.insync.replicas": "2", "unclean.leader.election.enable": "false"}
 
 
-def acked_rig(seed: int) -> AbstractContextManager[Rig]:
+def acked_rig(seed: int, network: str = PROXIES) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, CHANGES, BYTES_MAX)
+    return rig(seed, CHANGES, BYTES_MAX, network)
 
 
 @dataclass
@@ -71,6 +72,7 @@ class Options(FaultOptions):
     faults: tuple[str, ...] = field(default=MORE)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.client != "ours":  # some waits of librdkafka become as long as the jump
             self.faults = tuple(fault for fault in self.faults if fault != "clock")
 

@@ -28,6 +28,7 @@ from tests.harness import readers
 from tests.harness.cluster_run import (
     ABORTS_SOON,
     NETWORK_FAULTS,
+    PROXIES,
     STEP_S,
     CheckedRun,
     FaultOptions,
@@ -57,9 +58,9 @@ DECK = (
 )
 
 
-def copies_rig(seed: int) -> AbstractContextManager[Rig]:
+def copies_rig(seed: int, network: str = PROXIES) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, ABORTS_SOON, BYTES_MAX)
+    return rig(seed, ABORTS_SOON, BYTES_MAX, network)
 
 
 @dataclass

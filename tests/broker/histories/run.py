@@ -22,6 +22,7 @@ from tests.harness.cluster_run import (
     ABORTS_SOON,
     CLIENT_FAULTS,
     NETWORK_FAULTS,
+    PROXIES,
     CheckedRun,
     FaultOptions,
     Rig,
@@ -41,9 +42,9 @@ DECK = (
 )
 
 
-def histories_rig(seed: int) -> AbstractContextManager[Rig]:
+def histories_rig(seed: int, network: str = PROXIES) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, ABORTS_SOON, BYTES_MAX)
+    return rig(seed, ABORTS_SOON, BYTES_MAX, network)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from tests.broker.support import change_group, create, delete
 from tests.harness.cluster_run import (
     CLIENT_FAULTS,
     NETWORK_FAULTS,
+    PROXIES,
     CheckedRun,
     FaultOptions,
     Rig,
@@ -48,9 +49,9 @@ DECK = (
 )
 
 
-def share_rig(seed: int) -> AbstractContextManager[Rig]:
+def share_rig(seed: int, network: str = PROXIES) -> AbstractContextManager[Rig]:
     """Return the cluster of a run, as a context manager."""
-    return rig(seed, CHANGES, BYTES_MAX)
+    return rig(seed, CHANGES, BYTES_MAX, network)
 
 
 @dataclass
