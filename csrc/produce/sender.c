@@ -352,8 +352,10 @@ int kn_produce_error_action(int16_t error_code)
     case KN_KAFKA_LISTENER_NOT_FOUND:
     case KN_KAFKA_FENCED_LEADER_EPOCH:
     case KN_KAFKA_UNKNOWN_LEADER_EPOCH: return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH;
-    /* the leader has the batch; the replicas didn't confirm in time */
+    /* The leader has the batch; the replicas didn't confirm in time. A leader that is cut off from
+     * the cluster answers this: the others may have elected another one. */
     case KN_KAFKA_REQUEST_TIMED_OUT:
+        return KN_PRODUCE_RETRY | KN_PRODUCE_REFRESH | KN_PRODUCE_POSSIBLE;
     case KN_KAFKA_NOT_ENOUGH_REPLICAS_AFTER_APPEND: return KN_PRODUCE_RETRY | KN_PRODUCE_POSSIBLE;
     case KN_KAFKA_CORRUPT_MESSAGE: /* damaged in transfer */
     case KN_KAFKA_COORDINATOR_LOAD_IN_PROGRESS:

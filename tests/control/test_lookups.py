@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_native.control.brokers.lookups import ANSWER_S
+from kafka_native.control.producer.produce_router import ProduceRouter
 from kafka_native.control.requests import Call
 from kafka_native.errors import STATUS_TRANSPORT, KafkaError
 from kafka_native.protocol.metadata import MetadataRequest
@@ -97,6 +98,25 @@ def test_another_broker_is_connected_first():
     answer(cluster, second)
     assert len(replies) == 1
     assert cluster.node_of(first) == 1
+
+
+def test_a_leader_that_may_be_cut_off_is_not_asked_for_the_new_one():
+    cluster = known(1)
+    router = ProduceRouter(cluster.engine, cluster.metadata, cluster.pool)  # type: ignore[arg-type]
+    cluster.metadata.want("t", cluster.clock.now)
+    cluster.go()
+    cluster.answer_metadata((1, 5))
+    cluster.engine.topic("t")
+    code = KafkaError.REQUEST_TIMED_OUT
+    router.on_partition_error(
+        event(broker=cluster.handle_of(1), token=1, error_code=code), cluster.clock.now
+    )
+    cluster.go()
+    assert sent(cluster) == []
+    assert cluster.engine.connects == [cluster.handle_of(2)]
+    cluster.bring_up(cluster.handle_of(2))
+    [request] = sent(cluster)
+    assert cluster.node_of(request) == 2
 
 
 def test_a_throttled_broker_is_asked_once_its_throttle_time_is_over():

@@ -463,15 +463,30 @@ class BrokerPool:
             else:
                 self._enqueue(self._control(broker), call)
             return
-        candidates = self._up_nodes() or self._up_bootstrap()
-        now = self._clock()
-        candidates = [each for each in candidates if now >= each.avoided_until] or candidates
-        free = [broker for broker in candidates if self._is_free(broker)]
+        up, now = self._up_nodes() or self._up_bootstrap(), self._clock()
+        candidates = [each for each in up if now >= each.avoided_until]
+        if up and not candidates:
+            candidates = self._unconnected(now) or up
+        free = [broker for broker in candidates if broker.up and self._is_free(broker)]
         if free:
             self._submit(self._control(free[next(self._turn) % len(free)]), call)
         else:
             self._any.append(call)
             self._connect_one(candidates)
+
+    def _unconnected(self, now: float) -> list[Broker]:
+        """The nodes to connect to if the connected ones are to be avoided."""
+        return [
+            node
+            for node in self.nodes.values()
+            if not (node.up or node.failing or now < node.avoided_until)
+        ]
+
+    def avoid(self, node_id: int) -> None:
+        """Sends calls to any broker to others for a while: this one may know nothing new."""
+        node = self.nodes.get(node_id)
+        if node is not None:
+            node.avoided_until = self._clock() + AVOIDED_S
 
     def _is_free(self, node: Broker) -> bool:
         """Whether a call to this node waits neither for data nor for a new connection."""

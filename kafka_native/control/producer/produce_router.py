@@ -104,7 +104,14 @@ class ProduceRouter:
         return min((deadline for _, deadline, _ in self._asked), default=NEVER)
 
     def on_partition_error(self, event: Event, now: float) -> None:
-        """Refreshes the leader after it has rejected a batch: it may have moved."""
+        """Refreshes the leader after it has rejected a batch: it may have moved.
+
+        A leader whose replicas don't confirm may be cut off from the cluster. So another broker is
+        asked, which may know a newer leader.
+        """
+        broker = self._pool.by_handle(event.broker)
+        if event.error_code == KafkaError.REQUEST_TIMED_OUT and broker is not None:
+            self._pool.avoid(broker.node_id)
         name = self._engine.topics[event.token - 1].name
         if name not in self._metadata.topics:  # it was just forgotten, with a message on its way
             self._metadata.want(name, now, create=True)
