@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker.chaos import commit_log, figures
-from tests.broker.chaos.history import Commit, History, Life, Round
+from tests.broker.chaos.history import Commit, History, Life, Migration, Round
 from tests.broker.chaos.planted import BUGS
 from tests.broker.chaos.run import Options, Run
 from tests.broker.chaos.verify import RULES, violations
@@ -214,6 +214,36 @@ def test_a_frozen_member_may_take_an_old_assignment_but_commits_nothing() -> Non
     history = good()
     took_back_too_late(history)
     history.lives[0].pauses.clear()
+    assert "one_owner" in {text.split(":")[0] for text in violations(history)}
+
+
+def upgraded(history: History, at: float) -> None:
+    """Let member a own its partition beside b, after a migration at this time."""
+    a = history.lives[0]
+    a.pauses.clear()
+    history.migrations.append(Migration(at, to_consumer=True))
+    history.commits.append(Commit(12.0, K, 6, "a"))
+
+
+def test_a_migration_may_forget_the_members_of_the_classic_protocol() -> None:
+    history = good()
+    upgraded(history, 10.2)
+    own = history.lives[0].assignments[0]
+    own.end = 21.0
+    rules = {text.split(":")[0] for text in violations(history)}
+    assert rules == {"all_was_committed", "one_owner"}, "a could notice it long before"
+    own.end = 14.0
+    history.commits.append(Commit(12.1, K, 10, "b"))
+    assert violations(history) == []
+
+
+@pytest.mark.parametrize("at", [0.5, 10.6, None], ids=["before", "too late", "consumer"])
+def test_no_other_migration_excuses_two_owners(at: float | None) -> None:
+    history = good()
+    upgraded(history, at or 10.2)
+    history.lives[0].assignments[0].end = 14.0
+    if at is None:
+        history.lives[0].protocol = "consumer"
     assert "one_owner" in {text.split(":")[0] for text in violations(history)}
 
 

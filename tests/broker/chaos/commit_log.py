@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import confluent_kafka
 
-from tests.broker.chaos.history import Commit
+from tests.broker.chaos.history import Commit, Migration
 from tests.broker.cluster import Cluster, quiet
 
 TOPIC = "__consumer_offsets"
@@ -28,8 +28,8 @@ class GroupLog(NamedTuple):
     """In the broker's order."""
     generations: int
     """The number of its generations, or epochs."""
-    migrations: int
-    """How often it changed between the classic and the consumer protocol."""
+    migrations: list[Migration]
+    """Its changes between the classic and the consumer protocol."""
 
 
 def text_at(data: bytes, place: int) -> tuple[str, int]:
@@ -85,7 +85,7 @@ def read(cluster: Cluster, group: str) -> GroupLog:
     )
     commits: list[Commit] = []
     generations: set[int] = set()
-    kinds: list[int] = []
+    kinds: list[tuple[float, int]] = []
     try:
         numbers = list(consumer.list_topics(TOPIC, timeout=20).topics[TOPIC].partitions)
         consumer.assign([confluent_kafka.TopicPartition(TOPIC, number, 0) for number in numbers])
@@ -107,8 +107,13 @@ def read(cluster: Cluster, group: str) -> GroupLog:
                 number = generation(key, value, group)
                 if number is not None:
                     generations.add(number)
-                    kinds.append(struct.unpack_from(">h", key)[0])
+                    at_s = message.timestamp()[1] / 1000
+                    kinds.append((at_s, struct.unpack_from(">h", key)[0]))
     finally:
         consumer.close()
-    migrations = sum(before != after for before, after in pairwise(kinds))
+    migrations = [
+        Migration(at, to_consumer=after == GENERATION_KEYS[1])
+        for (_, before), (at, after) in pairwise(kinds)
+        if before != after
+    ]
     return GroupLog(commits, len(generations), migrations)

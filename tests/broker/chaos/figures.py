@@ -62,7 +62,7 @@ def recorded(history: History) -> dict[str, float]:
         "rebalances": history.generations,
         "rebalances_per_minute": round(history.generations / (history.seconds / 60), 1),
         "members": members_max(history),
-        "migrations": history.migrations,
+        "migrations": len(history.migrations),
         "members_killed": sum(life.how == "killed" for life in history.lives),
     }
 
@@ -95,7 +95,7 @@ def lines(history: History) -> list[str]:
         f"members: {len(history.lives)}, at once {members_max(history)}, ended: {counted(ends)}",
         (
             f"generations (the broker's count): {history.generations}, migrations: "
-            f"{history.migrations}; callbacks: {counted(callbacks)}"
+            f"{len(history.migrations)}; callbacks: {counted(callbacks)}"
         ),
         f"partitions without an owner: {len(away)} times, {span_of(away)}",
         f"from on_assign to the first message: {span_of(first_message_s(history))}",

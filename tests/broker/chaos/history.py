@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 Key = tuple[str, int]
 Span = tuple[float, float]
@@ -60,6 +60,7 @@ class Life:
     path: Path
     started: float
     client: str = "ours"
+    protocol: str = "classic"
     output: Path | None = None
     """What its process prints, which other members may share."""
     ended: float = FOREVER
@@ -194,6 +195,13 @@ class Round:
     why: str = ""
 
 
+class Migration(NamedTuple):
+    """A change of the group between the protocols, at a time of the broker's log."""
+
+    at: float
+    to_consumer: bool
+
+
 @dataclass
 class History:
     session_s: float
@@ -207,7 +215,7 @@ class History:
     faults: dict[str, int] = field(default_factory=dict)
     generations: int = 0
     """The group's generations or epochs in the broker's log: its rebalances."""
-    migrations: int = 0
+    migrations: list[Migration] = field(default_factory=list)
     seconds: float = 0.0
 
     def feed(self) -> None:
@@ -227,6 +235,11 @@ class History:
         for each in sorted(self.assignments(), key=lambda each: each.start):
             found.setdefault(each.key, []).append(each)
         return found
+
+    def upgrade(self, since: float, until: float) -> float | None:
+        """Return the time of the last migration to the consumer protocol in between, or None."""
+        times = [each.at for each in self.migrations if each.to_consumer]
+        return max((at for at in times if since <= at <= until), default=None)
 
     def life(self, name: str) -> Life:
         return next(life for life in self.lives if life.name == name)

@@ -274,7 +274,12 @@ class Run(FaultRun):
         if host is None or not host.takes_members:
             host = Host(settings, self.directory / f"{name}.out")
             self._hosts[slot // options.per_process] = host
-        life = Life(name, slot, log, time.time(), client=self._client(slot), output=host.output)
+        life = Life(
+            *(name, slot, log, time.time()),
+            client=self._client(slot),
+            protocol=protocol,
+            output=host.output,
+        )
         self.history.lives.append(life)
         self._slots[slot] = host.join(settings, life, protocol)
 

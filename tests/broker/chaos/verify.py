@@ -6,6 +6,12 @@ Two members' assignments of a partition may overlap in one case: the group has e
 member, and it can't know. It was stopped, or its application didn't poll, for longer than the group
 waits; or its coordinator was away. It may then deliver messages that it had fetched, until it
 notices. But no commit of it may be accepted.
+
+A migration to the consumer protocol is another case, for members with the classic protocol. If a
+new rebalance interrupts one, the broker forgets the assignments of all members (prepareRebalance()
+in its GroupMetadataManager). If a member with the consumer protocol joins at this time, the broker
+gives it partitions that others have. They are still in the group, so their commits are accepted.
+No client can know that before its next answer.
 """
 
 from __future__ import annotations
@@ -104,12 +110,20 @@ def only_what_is_owned(history: History) -> Iterator[str]:
             yield f"{life.name} had {place(key)} revoked at {at:.3f}, which it hadn't"
 
 
-def expelled_before(history: History, life: Life, at: float) -> float | None:
-    """Return the time at which a member could notice that it was expelled before ``at``.
+def forgotten(history: History, life: Life, since: float, at: float) -> float | None:
+    """Return the migration in which the broker may have forgotten what a member owned ``since``."""
+    if life.protocol != "classic":
+        return None
+    return history.upgrade(max(since, at - history.session_s - NOTICE_S), at + CLOCK_S)
 
-    None: there was no reason to expel it.
+
+def expelled_before(history: History, life: Life, since: float, at: float) -> float | None:
+    """Return the time at which a member could notice that it lost a partition before ``at``.
+
+    It has owned it ``since``. None: there was no reason to expel it.
     """
-    able = []
+    upgrade = forgotten(history, life, since, at)
+    able = [] if upgrade is None else [max(upgrade, at)]
     for spans, wait in ((life.pauses, history.session_s), (life.stalls, history.max_poll_s)):
         for start, end in spans:
             if start + wait * EXPEL_SHARE <= at and end >= start + wait * EXPEL_SHARE:
@@ -168,7 +182,7 @@ def is_stale(history: History, each: Assignment) -> bool:
 def judged(history: History, key: Key, earlier: Assignment, later: Assignment) -> Iterator[str]:
     """Yield the problem of two assignments that overlap."""
     life = history.life(earlier.member)
-    able = expelled_before(history, life, later.start)
+    able = expelled_before(history, life, earlier.start, later.start)
     if able is None:
         yield f"two owners of {place(key)}: {earlier} and {later}"
         return
@@ -199,7 +213,7 @@ def fenced(history: History) -> Iterator[str]:
             own = begun(of_member[commit.by], commit.at + CLOCK_S)
             if own is None:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
-            elif commit.by in theirs:
+            elif commit.by in theirs or is_forgotten(history, of_member[commit.by], commit):
                 continue
             elif (
                 started
@@ -210,6 +224,18 @@ def fenced(history: History) -> Iterator[str]:
                 )
             ):
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started}"
+
+
+def is_forgotten(history: History, own: list[Assignment], commit: Commit) -> bool:
+    """Return whether the broker may have forgotten that the member of a commit has the partition.
+
+    ``own``: this member's assignments of it.
+    """
+    last = begun(own, commit.at + CLOCK_S)
+    return (
+        last is not None
+        and forgotten(history, history.life(last.member), last.start, commit.at) is not None
+    )
 
 
 def begun(assignments: list[Assignment], by: float) -> Assignment | None:
@@ -235,12 +261,19 @@ def nothing_ahead(history: History) -> Iterator[str]:
 
 
 def never_back(history: History) -> Iterator[str]:
-    """Each commit of a partition is at least as high as the one before, except for `overtaken`."""
-    forgiven = overtaken(history)
-    for commits in history.commits_of().values():
+    """Each commit of a partition is at least as high as the one before.
+
+    Except for `overtaken`, and for two owners after a migration.
+    """
+    forgiven, by_partition = overtaken(history), history.by_partition()
+    for key, commits in history.commits_of().items():
         for before, commit in pairwise(commits):
-            if commit.offset < before.offset and not (
-                commit.by == before.by and commit.by in forgiven
+            if commit.offset >= before.offset or (commit.by == before.by and commit.by in forgiven):
+                continue
+            owners = by_partition.get(key, [])
+            if not any(
+                is_forgotten(history, [own for own in owners if own.member == each.by], each)
+                for each in (before, commit)
             ):
                 yield f"{named(commit)} at {commit.at:.3f}, after {before.offset} by {before.by}"
 
