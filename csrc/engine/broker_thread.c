@@ -597,6 +597,8 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
         op_refuse(thread, KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
     while ((node = kn_list_first(&thread->unsent)))
         request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
+    /* the rest of the thread's state stays until the client is closed */
+    kn_encode_queue_deinit(&thread->sender.encode_queue);
     broker_set_state(thread, KN_BROKER_STOPPED);
 }
 
@@ -811,5 +813,6 @@ bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_
     thread->wake.write_fd = gone->wake.write_fd;
     gone->wake.read_fd = gone->wake.write_fd = -1;
     kn_wake_clear(&thread->wake);
+    kn_broker_stop_measuring(&gone->broker);
     return 1;
 }

@@ -41,6 +41,13 @@ void kn_broker_deinit(struct kn_broker *broker)
     free(broker->host);
 }
 
+void kn_broker_stop_measuring(struct kn_broker *broker)
+{
+    kn_connection_measure(broker->connection, NULL, NULL);
+    free(broker->windows);
+    broker->windows = NULL;
+}
+
 void kn_broker_post_reply(struct kn_broker *broker, struct kn_event *event, int32_t generation,
                           int status, struct kn_chunk *chunk, struct kn_span body)
 {

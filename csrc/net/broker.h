@@ -63,6 +63,8 @@ int kn_broker_init(struct kn_broker *broker, struct kn_client *client,
                    const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
                    const char *host, uint16_t port);
 void kn_broker_deinit(struct kn_broker *broker);
+/* Control thread, which also reads the windows: frees them after the broker's thread has ended. */
+void kn_broker_stop_measuring(struct kn_broker *broker);
 static inline int kn_broker_state_now(struct kn_broker *broker)
 {
     return atomic_load_explicit(&broker->state, memory_order_acquire);

@@ -1,6 +1,7 @@
 /* Prepared requests: see encode_queue.h. */
 #include "produce/encode_queue.h"
 
+#include <stdlib.h>
 #include "produce/batch.h"
 #include "produce/batch_encoder.h"
 #include "net/broker.h"
@@ -21,11 +22,28 @@ static void encode(struct kn_task *task)
 
 static void wake(void *broker) { kn_broker_wake(broker); }
 
+static struct kn_encoding *free_entry(struct kn_encode_queue *encode_queue)
+{
+    return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX];
+}
+
+struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *encode_queue)
+{
+    if (!encode_queue->ring)
+        encode_queue->ring = calloc(KN_ENCODE_QUEUE_MAX, sizeof *encode_queue->ring);
+    return encode_queue->ring ? &free_entry(encode_queue)->picks : NULL;
+}
+
+void kn_encode_queue_deinit(struct kn_encode_queue *encode_queue)
+{
+    free(encode_queue->ring);
+    encode_queue->ring = NULL;
+}
+
 void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,
                            struct kn_broker *broker, int16_t produce_version)
 {
-    struct kn_encoding *encoding = KN_LIST_ENTRY(kn_encode_queue_next(encode_queue),
-                                                 struct kn_encoding, picks);
+    struct kn_encoding *encoding = free_entry(encode_queue);
     encoding->task.work = encode;
     encoding->task.notify = wake;
     encoding->task.context = broker;
@@ -39,8 +57,9 @@ void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_produ
 
 struct kn_picks *kn_encode_queue_take_encoded(struct kn_encode_queue *encode_queue)
 {
+    if (encode_queue->count == 0) return NULL;
     struct kn_encoding *oldest = &encode_queue->ring[encode_queue->first];
-    if (encode_queue->count == 0 || !kn_task_is_done(&oldest->task)) return NULL;
+    if (!kn_task_is_done(&oldest->task)) return NULL;
     encode_queue->first = (encode_queue->first + 1) % KN_ENCODE_QUEUE_MAX;
     encode_queue->count--;
     return &oldest->picks;

@@ -3,7 +3,7 @@
  *
  * Thread: the broker thread only. While a worker runs an encoding, the worker owns the encoding and
  * its batches.
- * Lock: none. Who frees: the sender embeds it; the batches stay taken. */
+ * Lock: none. Who frees: kn_encode_queue_deinit() frees the ring; the batches stay taken. */
 #ifndef KN_PRODUCE_ENCODE_QUEUE_H
 #define KN_PRODUCE_ENCODE_QUEUE_H
 
@@ -33,15 +33,14 @@ struct kn_encoding {
 
 struct kn_encode_queue { /* a ring; all zero: empty */
     int32_t first, count;
-    struct kn_encoding ring[KN_ENCODE_QUEUE_MAX];
+    struct kn_encoding *ring; /* of KN_ENCODE_QUEUE_MAX; NULL before the first picks */
 };
 
-/* Returns the picks to fill before kn_encode_queue_begin(). There must be room for one more. */
-static inline struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *encode_queue)
-{
-    return &encode_queue->ring[(encode_queue->first + encode_queue->count) % KN_ENCODE_QUEUE_MAX]
-                .picks;
-}
+/* Returns the picks to fill before kn_encode_queue_begin(). There must be room for one more. NULL:
+ * no memory. */
+struct kn_picks *kn_encode_queue_next(struct kn_encode_queue *encode_queue);
+/* Frees the ring of an empty queue. Its next use makes a new one. */
+void kn_encode_queue_deinit(struct kn_encode_queue *encode_queue);
 /* Starts to encode the picks of kn_encode_queue_next(), and wakes the broker thread when they are
  * done. Quick work is done in this call. */
 void kn_encode_queue_begin(struct kn_encode_queue *encode_queue, struct kn_producer *producer,

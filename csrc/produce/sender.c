@@ -38,7 +38,11 @@ void kn_sender_init(struct kn_sender *sender, struct kn_broker *broker,
     kn_schedule_init(&sender->schedule);
 }
 
-void kn_sender_deinit(struct kn_sender *sender) { kn_schedule_deinit(&sender->schedule); }
+void kn_sender_deinit(struct kn_sender *sender)
+{
+    kn_schedule_deinit(&sender->schedule);
+    kn_encode_queue_deinit(&sender->encode_queue);
+}
 
 int kn_sender_add(struct kn_sender *sender, struct kn_accumulator *accumulator, int64_t at_us)
 {
@@ -787,6 +791,7 @@ int64_t kn_sender_step(struct kn_sender *sender, int64_t now_us)
         if (!may_pick(sender, can_send, limit)) return note_blocked(sender, now_us, KN_NEVER);
         atomic_store_explicit(&sender->broker->blocked_since_us, 0, memory_order_relaxed);
         struct kn_picks *picks = kn_encode_queue_next(&sender->encode_queue);
+        if (!picks) return note_blocked(sender, now_us, now_us + NO_MEMORY_BACKOFF_US);
         pick_batches(sender, picks, now_us + DUE_SLACK_US);
         if (picks->count == 0) break;
         sender->picked_full = picks->size_bytes >= FULL_BYTES;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import itertools
 import sys
@@ -489,24 +490,55 @@ def test_a_destructor_does_not_wait_for_a_silent_cluster(cluster: MockCluster, c
     _wait_threads_ended(threads, _wait_collecting)
 
 
+COME_BACK = 20
+COSTS_MAX_BYTES = 16 << 10
+"""Much less than the requests that a broker's thread prepares, or its histograms."""
+
+
+class Heap(ctypes.Structure):
+    """The result of mallinfo2()."""
+
+    _fields_ = [(f"field{number}", ctypes.c_size_t) for number in range(10)]  # noqa: RUF012
+
+
+def _allocated_bytes() -> int:
+    """Return how many bytes malloc() has given out."""
+    mallinfo2 = ctypes.CDLL(None).mallinfo2
+    mallinfo2.restype = Heap
+    gc.collect()
+    return int(mallinfo2().field7)
+
+
 @linux
-def test_a_broker_that_leaves_and_comes_back_costs_no_descriptor(client: Client):
+def test_a_broker_that_leaves_and_comes_back_costs_neither_descriptors_nor_memory(client: Client):
+    if not hasattr(ctypes.CDLL(None), "mallinfo2"):
+        pytest.skip("mallinfo2() needs glibc 2.33")
     fenced = client.cluster.broker_ids[-1]
+    topic = client.topic(1)
+    client.cluster.move_leader(topic, 0, fenced)
 
     def is_known(producer: Producer) -> bool:
         producer.list_topics(timeout=WAIT_S)
         return fenced in producer._client.main.pool.nodes
 
     def remove_and_restore(producer: Producer) -> int:
+        producer.produce(topic, b"v", partition=0)
+        assert producer.flush(WAIT_S) == 0
         client.cluster.remove_broker(fenced)
         wait_for(lambda: not is_known(producer))
         client.cluster.broker_up(fenced)
         wait_for(lambda: is_known(producer))
+        client.cluster.move_leader(topic, 0, fenced)
         return _descriptors()
 
-    with client.producer() as producer:
+    with client.producer(**{"statistics.interval.ms": 600_000}, stats_cb=print) as producer:
         wait_for(lambda: is_known(producer))
         descriptors = remove_and_restore(producer)
         for _ in range(5):
             # the next thread may start before the last one has ended
             assert remove_and_restore(producer) <= descriptors + 1
+        allocated_bytes = _allocated_bytes()
+        for _ in range(COME_BACK):
+            remove_and_restore(producer)
+        costs_bytes = (_allocated_bytes() - allocated_bytes) / COME_BACK
+        assert costs_bytes < COSTS_MAX_BYTES
