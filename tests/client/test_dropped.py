@@ -498,7 +498,7 @@ COSTS_MAX_BYTES = 16 << 10
 class Heap(ctypes.Structure):
     """The result of mallinfo2()."""
 
-    _fields_ = [(f"field{number}", ctypes.c_size_t) for number in range(10)]  # noqa: RUF012
+    _fields_ = [(f"field{number}", ctypes.c_size_t) for number in range(10)]
 
 
 def _allocated_bytes() -> int:
