@@ -325,7 +325,7 @@ def mixed_with_another() -> Situation:
 
 
 def circle_of_writes() -> Situation:
-    """Jepsen calls it G0, if it is told to look for it. We count it: it is normal in Kafka."""
+    """Jepsen has an option that reports it as G0. We count it: it is normal in Kafka."""
     first = done(1, 0, Send(X, A, 0), Send(Y, C, 1))
     second = done(2, 0.1, Send(X, B, 1), Send(Y, D, 0))
     reader = done(3, 2, {X: [(0, A), (1, B)], Y: [(0, D), (1, C)]})
@@ -333,7 +333,7 @@ def circle_of_writes() -> Situation:
 
 
 def circle_of_a_write_and_a_poll() -> Situation:
-    """Jepsen calls it G1c, if it is told to look for circles with writes. We count it."""
+    """Jepsen has an option that reports circles with writes as G1c. We count it."""
     first = done(1, 0, Send(X, A, 0), Send(Y, C, 2))
     second = done(2, 0.05, {X: [(0, A)]}, Send(Y, B, 1), poll_s=COMMITTED_S)
     return Situation([first, second, done(3, 2, {Y: [(1, B), (2, C)]})], set())

@@ -8,6 +8,7 @@ import pytest
 
 from kafka_native.control.brokers.pool import PoolSettings
 from kafka_native.control.brokers.role_pool import NO_HANDLE, RolePool
+from kafka_native.control.brokers.versions import ApiRanges
 from kafka_native.control.metadata import Metadata
 from kafka_native.control.requests import Call
 from kafka_native.errors import KafkaError
@@ -87,6 +88,18 @@ def test_calls_go_through_the_host() -> None:
     host.answer_metadata(name="other")
     assert len(replies) == 1
     assert role.changes == 1
+
+
+def test_the_host_asks_another_broker_than_the_one_that_a_role_avoids() -> None:
+    host = cluster()
+    host.pool.on_disconnected(event(broker=0, peer_closed=1))  # a host keeps no bootstrap server
+    role = Role(host)
+    role.pool.data_handle(1, "t", 0)
+    role.pool.nodes[1].ranges = ApiRanges({})  # it is connected
+    role.pool.avoid(1)
+    host.engine.connects.clear()
+    role.call(MetadataRequest(topics=[]))
+    assert host.engine.connects == [host.handle_of(2)]
 
 
 def test_data_and_coordinators_have_connections_of_the_role() -> None:

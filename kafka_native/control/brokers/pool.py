@@ -464,9 +464,10 @@ class BrokerPool:
                 self._enqueue(self._control(broker), call)
             return
         up, now = self._up_nodes() or self._up_bootstrap(), self._clock()
-        candidates = [each for each in up if now >= each.avoided_until]
+        candidates = self._unavoided(up, now)
         if up and not candidates:
-            candidates = self._unconnected(now) or up
+            unconnected = [node for node in self.nodes.values() if not (node.up or node.failing)]
+            candidates = self._unavoided(unconnected, now) or up
         free = [broker for broker in candidates if broker.up and self._is_free(broker)]
         if free:
             self._submit(self._control(free[next(self._turn) % len(free)]), call)
@@ -474,13 +475,10 @@ class BrokerPool:
             self._any.append(call)
             self._connect_one(candidates)
 
-    def _unconnected(self, now: float) -> list[Broker]:
-        """The nodes to connect to if the connected ones are to be avoided."""
-        return [
-            node
-            for node in self.nodes.values()
-            if not (node.up or node.failing or now < node.avoided_until)
-        ]
+    @staticmethod
+    def _unavoided(brokers: Iterable[Broker], now: float) -> list[Broker]:
+        """Those that calls to any broker don't avoid now."""
+        return [each for each in brokers if now >= each.avoided_until]
 
     def avoid(self, node_id: int) -> None:
         """Sends calls to any broker to others for a while: this one may know nothing new."""
@@ -554,10 +552,11 @@ class BrokerPool:
 
         The roles' nodes come first: a bootstrap server may lead to another cluster by now.
         """
+        now = self._clock()
         of_roles = [] if candidates else self._nodes_of_roles()
         reachable = [each for each in of_roles if not each.failing and each is not self._tried]
-        candidates = candidates or reachable or self._servers()
-        now = self._clock()
+        candidates = candidates or self._unavoided(reachable, now)
+        candidates = candidates or self._unavoided(self._servers(), now) or self._servers()
         if not candidates or (now < self._next_server_at and self._is_connecting(candidates)):
             return
         self._next_server_at = now + NEXT_SERVER_S
@@ -696,7 +695,7 @@ class BrokerPool:
         """
         for node in self.nodes.values():
             if node.address in lookup.asked:
-                node.avoided_until = now + AVOIDED_S
+                self.avoid(node.node_id)
         nodes = [] if self.rebootstrapping else list(self.nodes.values())
         others = [each for each in nodes or self.bootstrap if each.address not in lookup.asked]
         ready = [self._control(each) for each in others if each.up and self._is_free(each)]
@@ -1071,9 +1070,9 @@ class BrokerPool:
             if is_result:  # it was never sent: the pool now knows that this connection has ended
                 self.send(call)
             return
-        if event.status != 0 and call.target is None and broker.node_id in self.nodes:
+        if event.status != 0 and call.target is None:
             # Otherwise the next calls to any broker would take the same control connection.
-            self.nodes[broker.node_id].avoided_until = self._clock() + AVOIDED_S
+            self.avoid(broker.node_id)
         if not is_result:
             return
         call.answered_by = BrokerIdentity(broker.node_id, broker.name)

@@ -116,6 +116,10 @@ class RolePool(BrokerPool):
         else:
             self._pass(call)
 
+    def avoid(self, node_id: int) -> None:
+        """Makes the host send calls to any broker to others for a while."""
+        self._host.avoid(node_id)
+
     def _pass(self, call: Call) -> None:
         """Sends a call through the host. If this role ends first, `fail_all()` answers it."""
         number = id(call)

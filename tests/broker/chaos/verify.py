@@ -213,7 +213,7 @@ def fenced(history: History) -> Iterator[str]:
             own = begun(of_member[commit.by], commit.at + CLOCK_S)
             if own is None:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f} without ever owning it"
-            elif commit.by in theirs or is_forgotten(history, of_member[commit.by], commit):
+            elif commit.by in theirs or is_forgotten(history, own, commit.at):
                 continue
             elif (
                 started
@@ -226,15 +226,10 @@ def fenced(history: History) -> Iterator[str]:
                 yield f"{commit.by} committed {place(key, commit.offset)} at {commit.at:.3f}, owned by {started}"
 
 
-def is_forgotten(history: History, own: list[Assignment], commit: Commit) -> bool:
-    """Return whether the broker may have forgotten that the member of a commit has the partition.
-
-    ``own``: this member's assignments of it.
-    """
-    last = begun(own, commit.at + CLOCK_S)
+def is_forgotten(history: History, own: Assignment | None, at: float) -> bool:
+    """Return whether the broker may have forgotten by a time that a member owns a partition."""
     return (
-        last is not None
-        and forgotten(history, history.life(last.member), last.start, commit.at) is not None
+        own is not None and forgotten(history, history.life(own.member), own.start, at) is not None
     )
 
 
@@ -272,7 +267,11 @@ def never_back(history: History) -> Iterator[str]:
                 continue
             owners = by_partition.get(key, [])
             if not any(
-                is_forgotten(history, [own for own in owners if own.member == each.by], each)
+                is_forgotten(
+                    history,
+                    begun([own for own in owners if own.member == each.by], each.at + CLOCK_S),
+                    each.at,
+                )
                 for each in (before, commit)
             ):
                 yield f"{named(commit)} at {commit.at:.3f}, after {before.offset} by {before.by}"
