@@ -79,7 +79,7 @@ def parse_host(conf: Mapping[str, Any]) -> Config:
     """
     for given in conf:
         name = _own_name(given)
-        known = declared_property(name) is not None
+        known = declared_property(str(given)) is not None
         if known and not (belongs_to_host(name) or name in DEFAULTS | CALLBACKS):
             text = f"{given} belongs to a role: set it in Client.producer(), consumer() or "
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"{text}share_consumer()"))
@@ -94,7 +94,8 @@ def parse_role(host: Mapping[str, Any], conf: Mapping[str, Any], role: Role) -> 
         client.
     """
     for given in conf:
-        if belongs_to_host(_own_name(given)):
+        known = declared_property(str(given)) is not None
+        if known and belongs_to_host(_own_name(given)):
             text = f"{given} belongs to the shared Client: set it there, for all its roles"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     own = {_own_name(name) for name in conf}

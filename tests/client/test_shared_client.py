@@ -351,6 +351,13 @@ def test_a_role_refuses_the_properties_of_the_client(
         )
 
 
+def test_a_role_names_the_property_to_use_instead_of_an_unknown_one(shared: Client) -> None:
+    with pytest.raises(KafkaException) as caught:
+        shared.producer({"ssl.truststore.type": "JKS"})
+    assert caught.value.args[0].str() == 'No such configuration property: "ssl.truststore.type"'
+    assert caught.value.hint == "use ssl.ca.location, a file of PEM certificates"
+
+
 @pytest.mark.parametrize("name", ["acks", "group.id", "linger.ms", "interceptors"])
 def test_the_client_refuses_the_properties_of_roles(cluster: MockCluster, name: str) -> None:
     with pytest.raises(KafkaException, match=f"{name} belongs to a role"):

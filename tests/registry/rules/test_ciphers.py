@@ -13,6 +13,12 @@ from kafka_native.schema_registry.rules.encryption.ciphers import ALGORITHMS, Cr
 from kafka_native.schema_registry.rules.encryption.localkms.local_client import LocalKmsClient
 from kafka_native.schema_registry.rules.encryption.localkms.local_driver import LocalKmsDriver
 
+ERRORS_OF_MALFORMED_KEYS = {
+    "the data encryption key doesn't fit AES256_GCM",
+    "the data encryption key has another version than 0",
+    "the data encryption key is cut off",
+    "the data encryption key is malformed",
+}
 EACH_ALGORITHM = pytest.mark.parametrize("algorithm", ALGORITHMS)
 # Made by Tink 1.16.
 SIV_KEY = b"\x12\x40" + bytes(range(64))
@@ -100,7 +106,7 @@ def test_unknown_fields_of_a_key_are_skipped_and_other_versions_refused() -> Non
     siv = Cryptor("AES256_SIV")
     more = b"\x08\x00" + b"\x21" + bytes(8) + b"\x2d" + bytes(4) + b"\x32\x01x"
     assert siv.encrypt(more + SIV_KEY, b"hello", b"") == SIV_TEXT
-    with pytest.raises(RuleError, match="version 1"):
+    with pytest.raises(RuleError, match="another version than 0"):
         siv.encrypt(b"\x08\x01" + SIV_KEY, b"hello", b"")
 
 
@@ -109,7 +115,7 @@ def test_unknown_fields_of_a_key_are_skipped_and_other_versions_refused() -> Non
 def test_malformed_keys_raise_rule_errors_without_the_key(key: bytes) -> None:
     with pytest.raises(RuleError) as caught:
         Cryptor("AES256_GCM").encrypt(key, b"x", b"")
-    assert repr(key)[2:-1] not in str(caught.value) or len(key) < 3
+    assert str(caught.value) in ERRORS_OF_MALFORMED_KEYS
 
 
 @pytest.mark.parametrize("size", range(66))

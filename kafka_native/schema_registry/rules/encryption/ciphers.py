@@ -146,7 +146,7 @@ class Cryptor:
             elif field == self._field and isinstance(value, bytes):
                 key = value
         if version != 0:
-            raise RuleError(f"the data encryption key has version {version}, not 0")
+            raise RuleError("the data encryption key has another version than 0")
         if len(key) != self._key_bytes:
             raise RuleError(f"the data encryption key doesn't fit {self.dek_format}")
         return key
