@@ -10,6 +10,7 @@
  * for ever. */
 #include "base/buffer.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -34,12 +35,12 @@
 #define UNPOISON(data, size) ((void)0)
 #endif
 
-#define SMALLEST_SHIFT 12 /* 4 KiB */
+#define SMALLEST_SHIFT 8 /* 256 bytes: a queue of a slow consumer may have a buffer per message */
 /* sizes below this can be added and doubled without an overflow */
 #define IMPOSSIBLE_BYTES (SIZE_MAX / 4)
 #define LARGE_BYTES ((size_t)256 << 10) /* from this size on a buffer has its own pages */
 #define PAGE_BYTES 4096 /* real pages may be larger: then fewer bytes are populated */
-#define CLASS_COUNT 20  /* the largest class is 2 GiB; larger buffers are never kept */
+#define CLASS_COUNT 24  /* the largest class is 2 GiB; larger buffers are never kept */
 
 struct kn_pool {
     /* immutable */
@@ -63,9 +64,10 @@ long kn_buffer_live(void) { return atomic_load_explicit(&live_count, memory_orde
 /* Returns the size class for `bytes`; CLASS_COUNT: none. */
 static unsigned class_of(size_t bytes)
 {
-    unsigned cls = 0;
-    while (cls < CLASS_COUNT && ((size_t)1 << (SMALLEST_SHIFT + cls)) < bytes) cls++;
-    return cls;
+    if (bytes <= (size_t)1 << SMALLEST_SHIFT) return 0;
+    unsigned bits = (unsigned)(CHAR_BIT * sizeof bytes) - (unsigned)__builtin_clzl(bytes - 1);
+    unsigned cls = bits - SMALLEST_SHIFT;
+    return cls < CLASS_COUNT ? cls : CLASS_COUNT;
 }
 
 static size_t rounded_bytes(size_t bytes)

@@ -7,6 +7,9 @@
 #include "net/broker.h"
 #include "consume/consumer.h"
 
+/* The memory of a segment besides its bytes: its batch, its chunk, the unused end of the buffer. */
+#define SEGMENT_COST_BYTES 512
+
 static atomic_long live_cursors;
 static atomic_long live_segments;
 
@@ -114,10 +117,11 @@ struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *c
 
 void kn_segment_account(struct kn_segment *segment, int64_t size_bytes)
 {
+    if (!size_bytes) return;
     segment->size_bytes = size_bytes;
     atomic_fetch_add_explicit(&segment->cursor->queued_bytes, size_bytes, memory_order_relaxed);
-    atomic_fetch_add_explicit(&segment->cursor->consumer->queued_bytes, size_bytes,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&segment->cursor->consumer->queued_bytes,
+                              size_bytes + SEGMENT_COST_BYTES, memory_order_relaxed);
 }
 
 void kn_segment_free(struct kn_segment *segment)
@@ -131,7 +135,7 @@ void kn_segment_free(struct kn_segment *segment)
     for (int32_t i = 0; i < segment->batch_count; i++) kn_chunk_unref(segment->batches[i].chunk);
     if (segment->size_bytes) {
         atomic_fetch_sub_explicit(&cursor->queued_bytes, segment->size_bytes, memory_order_relaxed);
-        kn_consumer_consumed(cursor->consumer, segment->size_bytes);
+        kn_consumer_consumed(cursor->consumer, segment->size_bytes + SEGMENT_COST_BYTES);
     }
     if (segment->message_count) kn_cursor_unqueued(cursor, segment->message_count);
     free(segment);

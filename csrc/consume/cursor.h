@@ -149,7 +149,8 @@ bool kn_cursor_rests(struct kn_cursor *cursor, struct kn_broker *broker);
 void kn_cursor_queued(struct kn_cursor *cursor, int64_t message_count);
 void kn_cursor_unqueued(struct kn_cursor *cursor, int64_t message_count);
 /* For the fetcher: makes a segment with room for its batches (all zero). kn_segment_account()
- * counts it once its size is known. */
+ * counts it once its size is known: its bytes as the cursor's, and as the consumer's together with
+ * the memory of the segment itself. So a limit also holds for many responses of one message. */
 struct kn_segment *kn_segment_new(enum kn_segment_kind kind, struct kn_cursor *cursor,
                                   uint32_t epoch, int32_t batch_capacity);
 void kn_segment_account(struct kn_segment *segment, int64_t size_bytes);

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from kafka_native import TopicPartition
 from kafka_native.mock import MockCluster
 from tests.waiting import PROGRAM_S
 
@@ -47,6 +48,27 @@ samples.sort()
 print(samples[len(samples) // 2], samples[-1], messages)
 consumer.close()
 """
+
+
+def test_the_limit_of_the_queue_counts_the_memory_of_small_responses(client: Client) -> None:
+    """Each message comes in a response of its own, whose memory is several times the message's."""
+    topic, count, limit_kbytes = client.topic(), 400, 64
+    with (
+        client.consumer(**{"queued.max.messages.kbytes": limit_kbytes}) as consumer,
+        client.producer(**{"linger.ms": 0}) as producer,
+    ):
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert consumer.poll(0.5) is None
+        for number in range(count):
+            producer.produce(topic, b"%d" % number)
+            assert producer.flush(10) == 0
+        queued = consumer.consume(count, 0)
+        assert 0 < len(queued) < count / 2
+        assert len(queued) * 1024 > limit_kbytes * 1024 / 2
+        values = [message.value() for message in queued]
+        while len(values) < count:
+            values += [message.value() for message in consumer.consume(count - len(values), 10)]
+    assert values == [b"%d" % number for number in range(count)]
 
 
 @pytest.mark.slow

@@ -9,11 +9,14 @@
 static void test_take_rounds_up_to_a_size_class(void)
 {
     struct kn_buffer *small = kn_buffer_take(NULL, 0);
+    struct kn_buffer *even = kn_buffer_take(NULL, 512);
     struct kn_buffer *odd = kn_buffer_take(NULL, 4097);
-    CHECK_EQ(small->capacity_bytes, 4096);
+    CHECK_EQ(small->capacity_bytes, 256);
     CHECK_EQ(small->size_bytes, 0);
+    CHECK_EQ(even->capacity_bytes, 512);
     CHECK_EQ(odd->capacity_bytes, 8192);
     kn_buffer_give(small);
+    kn_buffer_give(even);
     kn_buffer_give(odd);
 }
 

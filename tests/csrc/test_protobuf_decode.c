@@ -194,7 +194,7 @@ static void test_each_failed_allocation_leaves_the_rows_before(void)
     struct kn_decode_problem problem;
     uint8_t map[200];
     int64_t map_bytes = make_map(map);
-    long fail_at = 0;
+    long fail_at = 0, lost = 0;
 
     CHECK_EQ(load(&program), KN_OK);
     for (failed = 1; failed; fail_at++) {
@@ -212,11 +212,14 @@ static void test_each_failed_allocation_leaves_the_rows_before(void)
         int status = kn_protobuf_decode(program, builder, map, map_bytes, &problem);
         CHECK(status == KN_OK || (status == KN_ERR_NOMEM && failed));
         allocations_left = -1;
-        CHECK_EQ(rows + (status == KN_OK), 201 - failed);
+        int64_t decoded = rows + (status == KN_OK);
+        /* a column that can't get twice its memory gets what it needs */
+        CHECK(decoded == 201 || (failed && decoded == 200));
+        lost += decoded == 200;
         CHECK_EQ(builder->columns[4].length, rows + (status == KN_OK ? 2 : 0));
         kn_builder_unref(builder);
     }
-    CHECK(fail_at > 20); /* there were allocations to fail */
+    CHECK(lost > 20); /* there were allocations to fail */
     kn_protobuf_program_free(program);
     check_nothing_lives();
 }
