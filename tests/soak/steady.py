@@ -343,6 +343,8 @@ class Run(FaultRun):
             if now >= fault_at:
                 self._fault()
                 fault_at += options.fault_every_s
+            if self._rival is not None:
+                self._rival.consume(1000, 0)  # what isn't consumed would fill its queue
             time.sleep(STEP_S)
 
     def _drain(self) -> None:
