@@ -6,14 +6,14 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_native import KafkaException, TopicPartition
-from kafka_native.admin import AdminClient, SharePartitionOffsetInfo
+from kafka_native.admin import AdminClient
 from tests.broker.cluster import quiet
 from tests.broker.share.member import DONE, GONE, REFUSED, UNREPORTED, UNSURE, Settings
 from tests.broker.share.verify import Answer, Delivery, Result
@@ -112,39 +112,35 @@ class Run(CheckedRun):
     def _finish(self) -> None:
         """Wait until the group has finished all records."""
         with AdminClient(quiet(self._cluster.conf())) as admin:
-            limit_s = FINISH_S + self._backlog(admin) / LEAST_RATE
-            deadline = time.monotonic() + limit_s
-            while why := self._unfinished(admin):
+            began, most_left = time.monotonic(), 0
+            while True:
+                why, left = self._unfinished(admin)
+                if not why:
+                    return
+                most_left = max(most_left, left)  # brokers without an answer may have more
+                limit_s = FINISH_S + most_left / LEAST_RATE
                 self._all_alive()
-                if time.monotonic() > deadline:
+                if time.monotonic() > began + limit_s:
                     self.result.unfinished = f"not in {limit_s:.0f} s: {why}"
                     return
                 self._watch(time.monotonic() + CHECK_INTERVAL_S)
 
-    def _backlog(self, admin: AdminClient) -> int:
-        """Return the largest number of records of a partition that the group hasn't finished.
+    def _unfinished(self, admin: AdminClient) -> tuple[str, int]:
+        """Return what the broker says about records that the group hasn't finished.
 
-        0: the brokers don't say.
+        The second value: the largest number of such records in a partition, as far as it says so.
         """
-        with suppress(KafkaException):
-            return max((info.lag or 0 for info in self._offsets(admin).values()), default=0)
-        return 0
-
-    def _offsets(self, admin: AdminClient) -> Mapping[TopicPartition, SharePartitionOffsetInfo]:
         offsets = admin.list_share_group_offsets({self._group: None})[self._group]
-        return offsets.result(ADMIN_S)
-
-    def _unfinished(self, admin: AdminClient) -> str:
-        """Return what the broker says about records that the group hasn't finished."""
         try:
-            found = self._offsets(admin)
+            found = offsets.result(ADMIN_S)
         except KafkaException as error:
-            return str(error)
+            return str(error), 0
+        most = max((getattr(info, "lag", None) or 0 for info in found.values()), default=0)
         for (topic, partition), end in self._load.ends.items():
             info = found.get(TopicPartition(topic, partition))
             if getattr(info, "lag", None) != 0:
-                return f"[{partition}] ends at {end}, the group has {info}"
-        return ""
+                return f"[{partition}] ends at {end}, the group has {info}", most
+        return "", most
 
     def _fault(self) -> None:
         at = time.monotonic()
