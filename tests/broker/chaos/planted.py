@@ -19,5 +19,7 @@ BUGS = {
     "keep": Bug(
         "A member doesn't give up a revoked partition", {"only_what_is_owned", "one_owner"}
     ),
-    "hang": Bug("A member's callback for revoked partitions never returns", {"settles"}),
+    "hang": Bug(
+        "A member's callback for revoked partitions never returns", {"settles", "good_ends"}
+    ),
 }
