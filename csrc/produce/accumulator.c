@@ -20,6 +20,9 @@
 #define FIRST_BUFFER_BYTES ((size_t)16 << 10)
 #define SMALLEST_BUFFER_BYTES ((size_t)1 << 10)
 #define FIRST_OPAQUES 32
+/* a batch waits for a later one only so long; else a broker that never answers the later one would
+ * hold it up */
+#define REFUSALS_MAX 3
 /* approximate time between the first and the last record of a staged batch */
 #define STAGED_SPAN_US 500000
 /* more than the records of a batch, so that the parts of a split batch get ids in between */
@@ -517,14 +520,42 @@ static void request_admission(struct kn_accumulator *accumulator, struct kn_brok
     kn_client_post_event(producer->client, event);
 }
 
+/* Under lock: returns whether both have numbers of the same series. */
+static int is_same_series(const struct kn_batch *batch, const struct kn_batch *other)
+{
+    return batch->producer_id == other->producer_id &&
+           batch->producer_epoch == other->producer_epoch;
+}
+
+/* Under lock: returns whether a batch behind this one may still prove that it was written: a batch
+ * that may have been written, and that the broker hasn't refused yet. */
+static int may_be_proved_written(const struct kn_sequence *sequence, const struct kn_batch *batch)
+{
+    if (batch->persistence != KN_POSSIBLY_PERSISTED || batch->refusals > REFUSALS_MAX) return 0;
+    for (struct kn_list *node = sequence->unsettled.prev; node != &batch->sequence_node;
+         node = node->prev) {
+        struct kn_batch *later = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
+        if (later->persistence == KN_POSSIBLY_PERSISTED)
+            return !later->refusals && is_same_series(batch, later);
+    }
+    return 0;
+}
+
 enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator,
-                                                        const struct kn_batch *batch,
-                                                        int16_t error_code)
+                                                        struct kn_batch *batch, int16_t error_code)
 {
     struct kn_sequence *sequence = &accumulator->sequence;
     enum kn_sequence_verdict verdict = KN_SEQUENCE_RETRY;
     kn_mutex_lock(&accumulator->lock);
-    if (sequence->unsettled.next == &batch->sequence_node) {
+    int is_oldest = sequence->unsettled.next == &batch->sequence_node;
+    int waits = 0;
+    if (error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER) {
+        if (batch->refusals < UINT8_MAX) batch->refusals++;
+        waits = may_be_proved_written(sequence, batch);
+    }
+    if (batch->is_proved_written) {
+        verdict = KN_SEQUENCE_WRITTEN;
+    } else if (is_oldest && !waits) {
         int lost_acknowledged = error_code == KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER &&
                                 sequence->failed_id <= sequence->written_id;
         int lost_possible = error_code == KN_KAFKA_UNKNOWN_PRODUCER_ID &&
@@ -541,12 +572,27 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
     return verdict;
 }
 
+/* Under lock: the batch was written. A broker that knows the producer accepts a number only behind
+ * the one before it. It has refused an older batch as out of order, so it knows the producer. If
+ * that batch may have been written, it was. */
+static void prove_older(const struct kn_sequence *sequence, const struct kn_batch *batch)
+{
+    for (struct kn_list *node = sequence->unsettled.next; node != &batch->sequence_node;
+         node = node->next) {
+        struct kn_batch *older = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
+        if (older->refusals && older->persistence == KN_POSSIBLY_PERSISTED &&
+            is_same_series(older, batch))
+            older->is_proved_written = 1;
+    }
+}
+
 /* Under lock: the batch has an outcome. */
 static void forget_sequence(struct kn_batch *batch)
 {
     if (batch->base_sequence < 0) return;
-    kn_list_remove(&batch->sequence_node);
     struct kn_sequence *sequence = &batch->accumulator->sequence;
+    if (batch->persistence == KN_PERSISTED) prove_older(sequence, batch);
+    kn_list_remove(&batch->sequence_node);
     int64_t *newest = batch->persistence == KN_PERSISTED ? &sequence->written_id
                                                          : &sequence->failed_id;
     if (batch->id > *newest) *newest = batch->id;
@@ -601,6 +647,7 @@ static void unnumber_all(struct kn_sequence *sequence)
     while ((node = kn_list_pop_front(&sequence->unsettled))) {
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         batch->base_sequence = -1;
+        batch->refusals = batch->is_proved_written = 0;
         batch->encoded = 0; /* so that its header is written again */
     }
     sequence->restart = 0;

@@ -42,7 +42,8 @@ struct kn_message;
  * The client may get a new epoch while batches of the old one have no outcome yet. They keep the
  * old epoch, and the partition changes to the new one once they are settled. One case proves that
  * none of them was written: the broker refuses a batch as out of sequence although no older batch
- * is outstanding. Then all of them get new numbers (`restart`). So the broker never writes a batch
+ * is outstanding, and no later one that may have been written was. Then all of them get new numbers
+ * (`restart`). So the broker never writes a batch
  * under two numbers. */
 struct kn_sequence {
     /* the client's newest id; -1: none yet; or KN_PRODUCER_WAIVED */
@@ -216,16 +217,23 @@ void kn_accumulator_grant(struct kn_accumulator *accumulator, int64_t producer_i
  * because of its records, and surely hasn't written it. Then its sequence numbers are free. */
 bool kn_accumulator_tolerates(const struct kn_producer *producer, const struct kn_batch *batch);
 /* Called when the broker refused the sequence number of a taken batch.
- * - RETRY: an earlier batch explains it, so the batch is sent again.
+ * - WRITTEN: a later batch was written, so the broker had this one, too. A restarted broker knows
+ *   only the last batch of a producer, and an earlier one that comes again is out of order.
+ * - RETRY: an earlier batch explains it, or a later one may still prove that this one was written.
+ *   So the batch is sent again.
  * - RESTART: no older batch is outstanding, so the partition restarts its sequence numbers once the
  *   client has a newer epoch.
  * - LOST: neither is the reason: the broker has lost records that it acknowledged or may have
  *   written. With KN_IDEMPOTENCE_WANTED the result is RESTART instead, which is as good as no
  *   idempotence. */
-enum kn_sequence_verdict { KN_SEQUENCE_RETRY, KN_SEQUENCE_RESTART, KN_SEQUENCE_LOST };
+enum kn_sequence_verdict {
+    KN_SEQUENCE_WRITTEN,
+    KN_SEQUENCE_RETRY,
+    KN_SEQUENCE_RESTART,
+    KN_SEQUENCE_LOST
+};
 enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *accumulator,
-                                                        const struct kn_batch *batch,
-                                                        int16_t error_code);
+                                                        struct kn_batch *batch, int16_t error_code);
 /* Control thread, about once a second: fails batches older than message.timeout.ms with
  * KN_ERR_TIMED_OUT. It leaves taken batches alone, because a request may still point into them. */
 void kn_accumulator_expire(struct kn_accumulator *accumulator, int64_t now_us);

@@ -63,6 +63,8 @@ struct kn_batch { /* on a cache line of its own, which holds every field that an
     /* the outcome */
     /* never lowered: a later failure doesn't undo an earlier "possibly" */
     uint8_t persistence;
+    uint8_t refusals;           /* how often its sequence number was out of order */
+    uint8_t is_proved_written;  /* by a later batch: see kn_accumulator_out_of_sequence() */
     int status;                 /* enum kn_status, valid if error_code is 0 */
     int16_t error_code;         /* Kafka's error code */
     int64_t base_offset;        /* -1: unknown */

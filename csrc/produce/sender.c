@@ -467,20 +467,20 @@ static void settle_written(const struct kn_sender *sender, struct kn_batch *batc
 }
 
 /* If an older batch is outstanding, its loss or delay is the reason, and another try is enough.
- * Otherwise the numbering restarts, or a guarantee is broken. Returns whether to try again. */
-static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *batch,
-                               int16_t error_code)
+ * Otherwise the batch was written, the numbering restarts, or a guarantee is broken. */
+static enum kn_sequence_verdict on_sequence_refused(struct kn_sender *sender,
+                                                    struct kn_batch *batch, int16_t error_code)
 {
     /* First: without memory for the event, the restart would never end. */
     struct kn_event *event = kn_event_new(&sender->broker->client->control->spare_events,
                                           KN_EVENT_OUT_OF_SEQUENCE, sender->broker->handle);
-    if (!event) return 1; /* the broker refuses the next try, too */
+    if (!event) return KN_SEQUENCE_RETRY; /* the broker refuses the next try, too */
     enum kn_sequence_verdict verdict = kn_accumulator_out_of_sequence(batch->accumulator, batch,
                                                                       error_code);
     if (verdict == KN_SEQUENCE_LOST) raise_fatal(sender, batch->accumulator, KN_OK, error_code);
     if (verdict != KN_SEQUENCE_RESTART) {
         kn_event_free(event);
-        return verdict != KN_SEQUENCE_LOST;
+        return verdict;
     }
     event->token = batch->topic->token;
     event->partition = batch->partition;
@@ -488,7 +488,7 @@ static int on_sequence_refused(struct kn_sender *sender, const struct kn_batch *
     event->offset = batch->producer_id;
     event->epoch = (uint32_t)batch->producer_epoch;
     kn_client_post_event(sender->broker->client, event);
-    return 1;
+    return verdict;
 }
 
 /* Splits a batch that is too large, or in which one record makes the broker refuse the others
@@ -533,8 +533,14 @@ static void settle_answered(struct kn_sender *sender, struct kn_batch *batch,
     }
     if (split_refused(sender, batch, outcome, action, now_us)) return;
     int may_retry = action & KN_PRODUCE_RETRY;
-    if (action & KN_PRODUCE_SEQUENCE)
-        may_retry = on_sequence_refused(sender, batch, outcome->error_code);
+    if (action & KN_PRODUCE_SEQUENCE) {
+        enum kn_sequence_verdict verdict = on_sequence_refused(sender, batch, outcome->error_code);
+        if (verdict == KN_SEQUENCE_WRITTEN) {
+            settle_written(sender, batch, -1, -1);
+            return;
+        }
+        may_retry = verdict != KN_SEQUENCE_LOST;
+    }
     if (action & KN_PRODUCE_POSSIBLE) kn_batch_raise_persistence(batch, KN_POSSIBLY_PERSISTED);
     if (action & KN_PRODUCE_REFRESH) request_metadata(sender, batch, outcome, response);
     fail_batch(sender, batch, may_retry, KN_OK, outcome->error_code, outcome->text,

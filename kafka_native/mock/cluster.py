@@ -503,6 +503,7 @@ class MockCluster:
     def broker_up(self, broker: int, port: int | None = None) -> None:
         """Start a stopped or removed broker again. It leads its partitions that have no leader.
 
+        Like a restarted Kafka, it knows only the last batch of each producer of its partitions.
         It listens on its old port or on another one. ``port=0`` finds a free port. Raises
         ``ValueError`` for a new port while the broker still listens.
         """
@@ -511,10 +512,13 @@ class MockCluster:
             if found.is_up:
                 raise ValueError(f"broker {broker} is up, on port {found.port}")
             found.move(port)
-        if not found.is_up:
+        was_down = not found.is_up
+        if was_down:
             found.start()
         with self.state.lock:
             self.state.unfence_broker(broker)
+            if was_down:
+                self.state.forget_earlier_batches(broker)
 
     def disconnect(self, broker: int) -> None:
         """Close all connections of a broker. The broker stays up."""

@@ -338,6 +338,15 @@ class PartitionLog:
         self._producers.clear()
         self.rejects_unknown_producers = refuse
 
+    def forget_earlier_batches(self) -> None:
+        """Forget all but the last batch of each producer, as a restart of the broker does.
+
+        An earlier batch that is sent again is then out of order, and no duplicate.
+        """
+        for producer in self._producers.values():
+            while len(producer.batches) > 1:
+                producer.batches.popleft()
+
     @staticmethod
     def _check_sequence(producer: _Producer, header: records.BatchHeader) -> int | None:
         """Return the offset of a batch that was stored before, or None for the next sequence."""

@@ -134,6 +134,12 @@ class ClusterState:
             if partition.leader == NO_LEADER and broker in partition.replicas:
                 partition.lead(broker)
 
+    def forget_earlier_batches(self, broker: int) -> None:
+        """Keep the last batch of each producer in the partitions that this broker leads."""
+        for partition in self.partitions():
+            if partition.leader == broker:
+                partition.log.forget_earlier_batches()
+
     def clear_live_brokers(self) -> None:
         """Remove every broker from the metadata. The partitions keep their leaders."""
         self._live.clear()

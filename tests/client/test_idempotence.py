@@ -15,6 +15,7 @@ from kafka_native._native import records
 from kafka_native._reference.error_codes import ErrorCode
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.waiting import wait_for
 
 from .support import Client, raises_code
 
@@ -52,8 +53,12 @@ class Numbered:
 
 @contextmanager
 def numbered(client: Client, topic: str, **conf: Any) -> Iterator[Numbered]:
-    """Yield the messages of a producer. At the end all have their reports."""
-    with client.producer(**{**CONFIG, **conf}) as producer:
+    """Yield the messages of a producer. At the end all have their reports.
+
+    A property that is None has its default.
+    """
+    given = {name: value for name, value in {**CONFIG, **conf}.items() if value is not None}
+    with client.producer(**given) as producer:
         stream = Numbered(producer, topic)
         yield stream
         assert producer.flush(30) == 0
@@ -101,6 +106,31 @@ def test_lost_responses_cause_no_duplicates(
             stream.send(MANY // 10)
             time.sleep(0.02)
     assert stored(cluster, topic) == stream.acked() == list(range(MANY))
+
+
+@pytest.mark.parametrize("demanded", [True, False])
+def test_a_restarted_broker_knows_only_the_last_batch_of_a_producer(demanded: bool):
+    """The others come again, out of order. That the last one is there proves them written."""
+    conf: dict[str, Any] = {"batch.num.messages": 10, "reconnect.backoff.max.ms": 100}
+    if not demanded:
+        conf["enable.idempotence"] = None
+    with MockCluster(brokers=1) as cluster:
+        client = Client(cluster)
+        topic = client.topic()
+        with numbered(client, topic, **conf) as stream:
+            stream.send(10)
+            assert stream.producer.flush(15) == 0
+            for _ in range(3):
+                before = len(stored(cluster, topic))
+                cluster.delay_responses(1, 60.0, ApiKey.PRODUCE)
+                stream.send(40)
+                wait_for(lambda before=before: len(stored(cluster, topic)) == before + 40)
+                cluster.broker_down(1)
+                cluster.delay_responses(1, 0.0, ApiKey.PRODUCE)
+                cluster.broker_up(1)
+                stream.send(30)
+                assert stream.producer.flush(15) == 0
+        assert stored(cluster, topic) == stream.acked() == list(range(220))
 
 
 def test_retries_of_some_batches_keep_the_order_of_all(cluster: MockCluster, client: Client):

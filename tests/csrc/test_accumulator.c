@@ -744,6 +744,85 @@ static void test_a_refusal_without_a_failed_batch_means_lost_records(void)
     teardown();
 }
 
+/* Takes four batches behind a written one; all may have been written. */
+static void take_four_possible(struct kn_batch **batches)
+{
+    number_setup();
+    kn_accumulator_grant(&accumulator, 9, 0);
+    append("a");
+    append("b");
+    settle_and_free(take_number(0, 0));
+    accumulator.sequence.proved = 1;
+    for (int i = 0; i < 4; i++) {
+        append("a");
+        append("b");
+        batches[i] = take_number(2 + 2 * i, 0);
+        kn_batch_raise_persistence(batches[i], KN_POSSIBLY_PERSISTED);
+    }
+}
+
+static enum kn_sequence_verdict out_of_order(struct kn_batch *batch)
+{
+    return kn_accumulator_out_of_sequence(&accumulator, batch,
+                                          KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER);
+}
+
+/* A restarted broker knows only the last batch of a producer. */
+static void test_a_later_batch_proves_that_refused_ones_were_written(void)
+{
+    struct kn_batch *batches[4];
+    take_four_possible(batches);
+    for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_RETRY);
+    batches[3]->persistence = KN_PERSISTED;
+    kn_accumulator_settle(&accumulator, batches[3]);
+    CHECK(kn_list_empty(&fake.delivered)); /* it waits for those before it */
+    for (int i = 0; i < 3; i++) {
+        CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_WRITTEN);
+        settle_and_free(batches[i]);
+    }
+    CHECK(delivered_first() == batches[3]);
+    kn_batch_free(batches[3]);
+    CHECK(!accumulator.sequence.restart);
+    teardown();
+}
+
+static void test_a_refusal_of_the_last_possible_batch_proves_a_loss(void)
+{
+    struct kn_batch *batches[4];
+    take_four_possible(batches);
+    CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_RETRY);
+    CHECK_EQ(out_of_order(batches[3]), KN_SEQUENCE_RETRY);
+    CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
+    for (int i = 0; i < 4; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
+    teardown();
+}
+
+/* A broker that has forgotten the producer accepts any number. So a batch proves nothing about one
+ * that the broker refuses only after it. */
+static void test_a_batch_that_was_written_before_the_refusal_proves_nothing(void)
+{
+    struct kn_batch *batches[4];
+    take_four_possible(batches);
+    batches[3]->persistence = KN_PERSISTED;
+    kn_accumulator_settle(&accumulator, batches[3]);
+    CHECK_EQ(out_of_order(batches[2]), KN_SEQUENCE_RETRY);
+    CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
+    for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
+    CHECK(delivered_first() == batches[3]);
+    kn_batch_free(batches[3]);
+    teardown();
+}
+
+static void test_a_batch_waits_only_so_long_for_a_later_one(void)
+{
+    struct kn_batch *batches[4];
+    take_four_possible(batches);
+    for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_RETRY);
+    CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
+    for (int i = 0; i < 4; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
+    teardown();
+}
+
 static void test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted(void)
 {
     number_setup();
@@ -806,6 +885,10 @@ int main(void)
     RUN(test_batches_behind_a_failed_one_dont_wait_for_their_next_try);
     RUN(test_only_surely_unwritten_batches_are_tolerated);
     RUN(test_a_refusal_without_a_failed_batch_means_lost_records);
+    RUN(test_a_later_batch_proves_that_refused_ones_were_written);
+    RUN(test_a_refusal_of_the_last_possible_batch_proves_a_loss);
+    RUN(test_a_batch_that_was_written_before_the_refusal_proves_nothing);
+    RUN(test_a_batch_waits_only_so_long_for_a_later_one);
     RUN(test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted);
     RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);
     return check_done();
