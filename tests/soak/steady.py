@@ -334,6 +334,8 @@ class Run(FaultRun):
 
     def _watch(self) -> None:
         """Take samples and make faults until the time is up."""
+        if self._options.seconds >= SHORT_S:
+            self._warm_up()
         options, now = self._options, time.monotonic()
         end, fault_at, sample_at = now + options.seconds, now + options.fault_every_s, now
         while (now := time.monotonic()) < end:
@@ -346,6 +348,11 @@ class Run(FaultRun):
             if self._rival is not None:
                 self._rival.consume(1000, 0)  # what isn't consumed would fill its queue
             time.sleep(STEP_S)
+
+    def _warm_up(self) -> None:
+        """Let every client lose every broker once: its first log line starts its log thread."""
+        for broker in self._cluster.call("broker_ids"):
+            self._restart(broker)
 
     def _drain(self) -> None:
         """Wait until each message is delivered and consumed."""
@@ -388,11 +395,13 @@ class Run(FaultRun):
         return True
 
     def _fault_restart(self) -> bool:
-        broker = self._random.choice(self._cluster.call("broker_ids"))
+        self._restart(self._random.choice(self._cluster.call("broker_ids")))
+        return True
+
+    def _restart(self, broker: int) -> None:
         self._cluster.call("broker_down", broker)
         time.sleep(DOWN_S)
         self._cluster.call("broker_up", broker)
-        return True
 
     def _fault_leader(self) -> bool:
         for partition in range(PARTITIONS):
