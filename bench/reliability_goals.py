@@ -435,7 +435,7 @@ GOALS = (
         "make chaos ARGS='--client confluent'",
         "acked",
         (Need("records", records, None, None), Need("faults", faults, None, None)),
-        "Java, aiokafka and the other workloads",
+        "the other workloads",
         other_clients=True,
     ),
     Goal(

@@ -24,7 +24,12 @@ RULES = {"acked_is_there": "Lost", "nothing_twice": "Twice", "in_order": "Out of
 PEERS = """`make chaos ARGS='--client confluent'` runs the acked messages of another client under
 the same faults, and `SEED=7` chooses them. *Lost*: reported as written, and not in the log at the
 reported offset. *Twice*: in the log more than once. *Out of order*: behind a later message of its
-producer. *Others*: the other rules of [Acked messages](TESTING.md#acked-messages)."""
+producer. *Others*: the other rules of [Acked messages](TESTING.md#acked-messages).
+
+A restarted broker knows only the last batch of each producer. It refuses an earlier batch that
+comes again, although it has it. The log of Java's producer shows that Java then gives the batch a
+new number, and so it is written twice. `tests/broker/test_restarted_broker.py` shows how
+kafka_native keeps it from that."""
 RECOVERY = "recovery"
 OURS = "kafka_native"
 CLUSTER, KNOWN = "cluster", "known_s"

@@ -15,8 +15,10 @@ from aiokafka.errors import MessageSizeTooLargeError
 
 from dev.version import read_commit
 from kafka_native.mock import MockCluster
-from tests.broker import test_planted
-from tests.broker.acked.aio_producer import AioProducer, Written
+from tests.broker import java, test_planted
+from tests.broker.acked.aio_producer import AioProducer
+from tests.broker.acked.java_producer import SOURCE as JAVA_SOURCE
+from tests.broker.acked.java_producer import JavaProducer
 from tests.broker.acked.ledger import (
     LIFE_SHIFT,
     NOT_PERSISTED,
@@ -30,6 +32,7 @@ from tests.broker.acked.ledger import (
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
+from tests.broker.acked.written import Written
 from tests.harness import reliability
 from tests.harness.cluster_run import CLIENT_FAULTS, Rig, module_rig
 from tests.harness.runs import count_broken, each_break
@@ -208,24 +211,40 @@ def test_the_violations_are_counted() -> None:
     assert (counts["acked_is_there"], counts["one_report_each"]) == (1, 1)
 
 
+def check_calls(producer: AioProducer | JavaProducer) -> object:
+    """Write 50 messages and one that is too large. Return the error of the last one."""
+    reports: list[tuple[object, int | None]] = []
+
+    def on_delivery(error: object, message: Written) -> None:
+        reports.append((error, message.offset()))
+
+    for _ in range(50):
+        producer.produce("t", b"value", partition=1, on_delivery=on_delivery)
+    assert producer.flush(WAIT_S) == 0
+    assert reports == [(None, offset) for offset in range(50)]
+    producer.produce("t", bytes(2 << 20), partition=1, on_delivery=on_delivery)
+    assert producer.flush(WAIT_S) == 0
+    error, offset = reports[-1]
+    assert offset is None
+    return error
+
+
 def test_the_producer_of_aiokafka_has_the_calls_of_the_others() -> None:
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 2)
         producer = AioProducer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
-        reports: list[tuple[object, int | None]] = []
+        assert isinstance(check_calls(producer), MessageSizeTooLargeError)
 
-        def on_delivery(error: object, message: Written) -> None:
-            reports.append((error, message.offset()))
 
-        for _ in range(50):
-            producer.produce("t", b"value", partition=1, on_delivery=on_delivery)
-        assert producer.flush(WAIT_S) == 0
-        assert reports == [(None, offset) for offset in range(50)]
-        producer.produce("t", bytes(2 << 20), partition=1, on_delivery=on_delivery)
-        assert producer.flush(WAIT_S) == 0
-        error, offset = reports[-1]
-        assert isinstance(error, MessageSizeTooLargeError)
-        assert offset is None
+@pytest.mark.slow
+def test_the_producer_of_java_has_the_calls_of_the_others(tmp_path: Path) -> None:
+    if why := java.missing():
+        pytest.skip(why)
+    classes = java.compiled(JAVA_SOURCE, tmp_path)
+    with MockCluster(brokers=1) as cluster:
+        cluster.create_topic("t", 2)
+        conf = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True}
+        assert check_calls(JavaProducer(conf, "t", classes))
 
 
 three = module_rig(acked_rig)

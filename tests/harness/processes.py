@@ -76,18 +76,26 @@ class Process:
         self._process.wait(20)
 
     def stop(self, seconds: float) -> None:
-        """Freeze the process. The caller must resume it in time."""
-        self._process.send_signal(signal.SIGSTOP)
+        """Freeze the process and those that it has started. The caller must resume it in time."""
+        self._signal_all(signal.SIGSTOP)
         self.resume_at = time.monotonic() + seconds
 
     def resume(self) -> None:
         """Resume a frozen process."""
         if self.resume_at is not None:
-            self._process.send_signal(signal.SIGCONT)
+            self._signal_all(signal.SIGCONT)
             self.resume_at = None
 
+    def _signal_all(self, number: signal.Signals) -> None:
+        for pid in descendants(self._process.pid):
+            with suppress(ProcessLookupError):  # it has just ended
+                os.kill(pid, number)
+
     def limit_files(self, seconds: float) -> None:
-        """Let the process open no more files and sockets. The caller must end that in time."""
+        """Let the process, and those it has started, open no more files and sockets.
+
+        The caller must end that in time.
+        """
         self._set_files_max(FILES_MIN)
         self.unlimit_at = time.monotonic() + seconds
 
@@ -98,9 +106,10 @@ class Process:
             self.unlimit_at = None
 
     def _set_files_max(self, count: int) -> None:
-        with suppress(ProcessLookupError):  # it has just ended
-            hard = resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE)[1]
-            resource.prlimit(self._process.pid, resource.RLIMIT_NOFILE, (count, hard))
+        for pid in descendants(self._process.pid):
+            with suppress(ProcessLookupError):  # it has just ended
+                hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, (count, hard))
 
     def leave(self) -> None:
         """Send the command to end."""

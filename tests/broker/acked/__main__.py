@@ -9,6 +9,7 @@ import sys
 import click
 
 from tests.broker.acked.planted import BUGS
+from tests.broker.acked.producer import CLIENTS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import violations
 from tests.harness.command import make_run, run_options
@@ -21,7 +22,7 @@ from tests.harness.runs import drawn
     "--client",
     default="ours",
     show_default=True,
-    type=click.Choice(["ours", "confluent", "aiokafka"]),
+    type=click.Choice(list(CLIENTS)),
 )
 @click.option("--processes", default=4, show_default=True, help="Producers.")
 @click.option("--rate", default=1000, show_default=True, help="Messages a second and producer.")

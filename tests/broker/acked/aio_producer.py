@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
+from tests.broker.acked.written import WAITING_MAX, Written
+
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
     "client.id": ("client_id", str),
@@ -23,19 +25,7 @@ NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "compression.type": ("compression_type", lambda value: None if value == "none" else value),
 }
 """aiokafka's names. It has no counterparts of the other properties."""
-WAITING_MAX = 10_000
 START_S = 60.0
-
-
-class Written:
-    """The message of a report: only its offset is known."""
-
-    def __init__(self, offset: int | None) -> None:
-        self._offset = offset
-
-    def offset(self) -> int | None:
-        """Return the offset, or None after an error."""
-        return self._offset
 
 
 class Message(NamedTuple):

@@ -24,6 +24,7 @@ import confluent_kafka
 import kafka_native
 from tests.broker import payload
 from tests.broker.acked.aio_producer import AioProducer
+from tests.broker.acked.java_producer import JavaProducer
 from tests.broker.acked.ledger import (
     NOT_PERSISTED,
     PERSISTED,
@@ -34,11 +35,6 @@ from tests.broker.acked.planted import BUGS, Bug
 from tests.harness import client_faults
 from tests.harness.processes import say
 
-PRODUCERS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "ours": kafka_native.Producer,
-    "confluent": confluent_kafka.Producer,
-    "aiokafka": AioProducer,
-}
 STEP_S = 0.02
 FLUSH_S = 150.0
 
@@ -59,6 +55,20 @@ class Settings:
     path: str
     conf: dict[str, Any]
     bug: str = ""
+    classes: str = ""
+    """The folder of Java's compiled producer."""
+
+    def producer(self) -> Any:
+        """Return a new producer of the client."""
+        return CLIENTS[self.client](self)
+
+
+CLIENTS: dict[str, Callable[[Settings], Any]] = {
+    "ours": lambda settings: kafka_native.Producer(settings.conf),
+    "confluent": lambda settings: confluent_kafka.Producer(settings.conf),
+    "aiokafka": lambda settings: AioProducer(settings.conf),
+    "java": lambda settings: JavaProducer(settings.conf, settings.topic, Path(settings.classes)),
+}
 
 
 class Producing:
@@ -69,7 +79,7 @@ class Producing:
         self._settings = settings
         self._random = random.Random(settings.life)
         self._ledger = Path(settings.path).open("wb", buffering=1 << 20)  # noqa: SIM115
-        self._producer: Any = PRODUCERS[settings.client](settings.conf)
+        self._producer: Any = settings.producer()
         self._bug = BUGS[settings.bug](self) if settings.bug else Bug(self)
         self._count = 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -14,7 +14,8 @@ import confluent_kafka
 
 import kafka_native
 from kafka_native.protocol import ApiKey
-from tests.broker import payload
+from tests.broker import java, payload
+from tests.broker.acked.java_producer import SOURCE as JAVA_SOURCE
 from tests.broker.acked.ledger import NOT_PERSISTED, PERSISTED, Life, Log, Result
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.producer import Settings
@@ -94,6 +95,9 @@ class Run(CheckedRun):
         super().__init__("acked", rig, options, (self._topic,))
         self.result = Result()
         self._life_of: dict[int, int] = {}  # the life of each slot's process
+        self._classes = ""
+        if options.client == "java":
+            self._classes = str(java.compiled(JAVA_SOURCE, self.directory / "classes"))
 
     def run(self) -> Result:
         """Run everything. The processes have ended at the end, however it ends."""
@@ -106,7 +110,7 @@ class Run(CheckedRun):
             dead = {slot for slot, each in self._slots.items() if each.code() is not None}
             for process in self._slots.values():
                 process.leave()
-            wait_for(self._none_runs, "producers that leave", END_S)
+            dead |= self._end_all()
             self._judge_ends()
             self._read_ledgers(dead)
             self._read_logs()
@@ -130,7 +134,7 @@ class Run(CheckedRun):
         }
         settings = Settings(
             *(life, options.client, self._topic, PARTITIONS, options.rate, options.size_bytes),
-            *(str(self._ledger_of(life)), quiet(conf), self._bug_of(slot)),
+            *(str(self._ledger_of(life)), quiet(conf), self._bug_of(slot), self._classes),
         )
         output = self.directory / f"p{slot}.{life}.out"
         self._slots[slot] = self._child(slot, "tests.broker.acked.producer", settings, output)
@@ -159,6 +163,16 @@ class Run(CheckedRun):
                 self.result.late.append(
                     f"close() took {event['seconds'] - event['flushed_s']:.1f} s"
                 )
+
+    def _end_all(self) -> set[int]:
+        """Wait until the processes have left. Kill the others, and return their slots."""
+        with suppress(AssertionError):
+            wait_for(self._none_runs, "producers that leave", END_S)
+        hanging = {slot for slot, process in self._slots.items() if process.code() is None}
+        for slot in hanging:
+            self.result.late.append(f"life {self._life_of[slot]} didn't end in {END_S:.0f} s")
+            self._slots[slot].kill()
+        return hanging
 
     def _none_runs(self) -> bool:
         return all(process.code() is not None for process in self._slots.values())
