@@ -2,8 +2,9 @@
 
 A handler may be slow or block forever. It must not delay heartbeats, deliveries or produce(). So
 each thread of the client puts its lines into the queue and continues. The log thread takes the
-lines from the queue; the first line starts it. With ``log.queue``, the application's poll() takes
-them instead. If the queue is full, the client drops lines and logs how many it dropped.
+lines from the queue. A line starts it, and it ends after a minute without lines, because an outage
+would leave a thread for each client. With ``log.queue``, the application's poll() takes the lines
+instead. If the queue is full, the client drops lines and logs how many it dropped.
 
 A fork waits until no log thread is inside a handler. Otherwise the child would inherit the lock of
 stderr from a thread that doesn't exist there. The child would hang as soon as it writes to stderr
@@ -19,6 +20,7 @@ import os
 import sys
 import time
 import traceback
+import weakref
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
@@ -51,6 +53,8 @@ LEVELS: Final = (
 
 DROPPED: Final = "%d log lines were dropped because the log queue was full"
 LINES_MAX: Final = 10_000
+IDLE_S: Final = 60.0
+"""The log thread ends after so long without a line."""
 END_S: Final = 2.0
 """How long close() waits for a handler that blocks."""
 FORK_S: Final = 1.0
@@ -241,7 +245,8 @@ class Logs:
 
     def _start(self) -> None:
         thread = Thread(
-            partial(_report_each, self._lines, self._handler_lock), f"kafka-native log {self.name}"
+            partial(_report_each, self._lines, self._handler_lock, weakref.ref(self)),
+            f"kafka-native log {self.name}",
         )
         try:
             thread.start()
@@ -251,6 +256,19 @@ class Logs:
             self._thread = thread
 
     # --- poll() or the log thread ---
+
+    def _may_rest(self) -> bool:
+        """Return whether the log thread may end. The next line starts another one.
+
+        First the thread is forgotten, then the queue is checked. `_wake_reader()` does the reverse,
+        so no line waits without a thread.
+        """
+        with self._lock:
+            thread, self._thread = self._thread, None
+            if self._lines.empty() or self._thread is not None:  # A finaliser started another one
+                return True
+            self._thread = thread
+            return False
 
     def serve(self) -> None:
         """Called by the application's poll(), with ``log.queue``.
@@ -370,14 +388,25 @@ _Queue = SimpleQueue[tuple[Logs, Line] | None]
 """A line and its log. None ends the thread."""
 
 
-def _report_each(lines: _Queue, handler_lock: RLockType) -> None:
+def _report_each(
+    lines: _Queue, handler_lock: RLockType, host: weakref.ReferenceType[Logs]
+) -> None:
     """Runs the log thread.
 
     While it waits it refers only to the queue and the lock, not to a client.
     """
     forks = fork_count()
     _handler_locks.add(handler_lock)
-    while (item := lines.get()) is not None:
+    while True:
+        try:
+            item = lines.get(timeout=IDLE_S)
+        except Empty:
+            if (idle := host()) is not None and idle._may_rest():
+                break
+            idle = None
+            continue
+        if item is None:
+            break
         logs, line = item
         with handler_lock:
             logs._report(line)

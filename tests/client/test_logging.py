@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -373,6 +374,38 @@ def test_lines_that_do_not_fit_are_counted() -> None:
     assert lines == [f"line {number}" for number in range(len(lines))]
     assert 5 <= len(lines) <= 6, "the line that the sink has, and the lines that wait"
     assert f"{100 - len(lines) + 7} log lines were dropped" in "".join(texts)
+
+
+def test_the_log_thread_ends_after_a_while_and_starts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafka_native.logs.IDLE_S", 0.01)
+    texts: list[str] = []
+    logs = Logs("resting", lambda name, line: texts.append(line.text))
+
+    def is_resting() -> bool:
+        return not any("log resting" in thread.name for thread in threading.enumerate())
+
+    for number in range(20):
+        logs["broker"].warning("line %d", number)
+        if number % 5 == 0:
+            wait_for(is_resting, "the end of the thread")
+    logs.close()
+    assert texts == [f"line {number}" for number in range(20)]
+
+
+def test_each_of_many_lines_is_logged_while_the_log_thread_rests_and_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("kafka_native.logs.IDLE_S", 0.0001)
+    texts: list[str] = []
+    logs = Logs("resting", lambda name, line: texts.append(line.text))
+    for number in range(3000):
+        logs["broker"].warning("line %d", number)
+        time.sleep(0.0001)
+    wait_for(lambda: len(texts) == 3000, "all lines, without close()")
+    logs.close()
+    assert texts == [f"line {number}" for number in range(3000)]
 
 
 def test_names_from_the_network_stay_in_their_line() -> None:
