@@ -27,9 +27,11 @@ reported offset. *Twice*: in the log more than once. *Out of order*: behind a la
 producer. *Others*: the other rules of [Acked messages](TESTING.md#acked-messages).
 
 A restarted broker knows only the last batch of each producer. It refuses an earlier batch that
-comes again, although it has it. The log of Java's producer shows that Java then gives the batch a
-new number, and so it is written twice. `tests/broker/test_restarted_broker.py` shows how
-kafka_native keeps it from that."""
+comes again, although it has it. Java's producer then gives the batch a new number, so it is written
+twice. `tests/broker/test_restarted_broker.py` shows this, and that kafka_native doesn't.
+
+Some faults change the length of a frame. The network thread of Java's producer then ends with
+OutOfMemoryError, here with 1 GiB of heap, and the producer never ends: *Others* has these."""
 RECOVERY = "recovery"
 OURS = "kafka_native"
 CLUSTER, KNOWN = "cluster", "known_s"

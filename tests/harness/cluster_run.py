@@ -58,12 +58,6 @@ LISTENER = "CLIENTS"
 FAULT_S = (0.5, 12.0)
 """A fault in namespaces lasts so long."""
 RESET_S = 0.5
-RECOVERY_S = 15.0
-"""Between a fault of a link and the end of a broker there is so much time.
-
-A broker that is started again remembers only the last batch of each producer. If it leads still, it
-refuses what a producer repeats. Both librdkafka and kafka_native end with a fatal error then.
-"""
 AIMS = 3
 """A fault aims at so many frames at once. Those that no frame hits aren't counted."""
 AIM_S = 12.0
@@ -217,8 +211,7 @@ class ClusterRun(FaultRun):
         self._roll_at = 0.0
         self._held_until = 0.0  # see _fault_hold_back()
         self._network_faults: dict[Fault, float] = {}  # and when to end them
-        self._links_rest_until = 0.0  # see RECOVERY_S
-        self._ends_rest_until = 0.0
+        self._links_rest_until = 0.0  # the start of a broker that is away
         self._clocks: dict[int, WallClock] = {}
         self._busy_until: dict[int, float] = {}  # slots that hold their interpreter lock
         self._lives = 0
@@ -298,7 +291,7 @@ class ClusterRun(FaultRun):
         getattr(broker, end)()
         start_at = time.monotonic() + seconds
         self._away = (broker, start_at)
-        self._links_rest_until = start_at + RECOVERY_S
+        self._links_rest_until = start_at
 
     def _heal(self) -> None:
         """End all faults."""
@@ -462,8 +455,8 @@ class ClusterRun(FaultRun):
         return True
 
     def _may_end_a_broker(self) -> bool:
-        """Return whether no link has had a fault for some time."""
-        return not self._network_faults and time.monotonic() >= self._ends_rest_until
+        """Return whether no link has a fault."""
+        return not self._network_faults
 
     def _fault_roll(self) -> bool:
         """Restart all brokers, one after the other."""
@@ -556,7 +549,6 @@ class ClusterRun(FaultRun):
         for fault in [fault for fault, at in self._network_faults.items() if now >= at]:
             assert self._network is not None
             del self._network_faults[fault]
-            self._ends_rest_until = time.monotonic() + RECOVERY_S
             hits = self._network.end(fault)
             self._note(f"{fault.link} is well again, {hits} packets were hit")
             if hits:
