@@ -52,6 +52,7 @@ RUN_HERE = [page for page in PAGES if page not in RUN_ELSEWHERE and page not in 
 PRINTED = {
     "README.md": "b'hello'\n",
     "docs/index.md": "b'hello'\n",
+    "docs/guide/data-contracts.md": "rule positive of subject orders-value failed: the message",
     "docs/guide/typed-columns.md": "[12000, 12500]\n",
     "docs/guide/typed-messages.md": "{'name': 'Ada'}\nTrue\n",
 }
