@@ -10,7 +10,7 @@ left out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from kafka_native.statistics import (
     BrokerMetrics,
@@ -281,6 +281,10 @@ class Measured(Protocol):
         """The current measurements. Exporters call it on their own threads."""
 
 
+UNKNOWN: Final = -1
+"""A value that isn't measured now."""
+
+
 def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator[Measurement]:
     """Yield all measurements of a client.
 
@@ -302,7 +306,9 @@ def measurements(metrics: ClientMetrics, *, partitions: bool = True) -> Iterator
 
 
 def _broker(labels: dict[str, str], broker: BrokerMetrics) -> Iterator[Measurement]:
-    yield from _level("broker", labels, broker, {"up": int(broker.state == "UP")})
+    # A connection that nothing has needed yet, or no longer needs, isn't down
+    up = UNKNOWN if broker.state == "INIT" else int(broker.state == "UP")
+    yield from _level("broker", labels, broker, {"up": up})
     for request, count in broker.req.items():
         if count:
             yield Measurement(SPECS["broker_req"], {**labels, "request": request}, count)
@@ -325,7 +331,7 @@ def _level(
         value = own[spec.field] if spec.field in own else getattr(source, spec.field)
         if isinstance(value, Window):
             yield from _window(spec, labels, value)
-        elif value >= 0:  # -1 and -1001 stand for an unknown value
+        elif value >= 0:  # UNKNOWN and -1001 stand for an unknown value
             yield Measurement(spec, labels, value * spec.scale)
 
 

@@ -294,7 +294,7 @@ static void broker_down(struct kn_broker_thread *thread, int status, const char 
         (!quiet && (was == KN_BROKER_HANDSHAKE || !thread->is_working)))
         thread->failures++;
     else if (quiet && was == KN_BROKER_UP) thread->failures = 0;
-    broker_set_state(thread, KN_BROKER_DOWN);
+    broker_set_state(thread, quiet ? KN_BROKER_INIT : KN_BROKER_DOWN);
     thread->connect_requested = 0;
     if (event) {
         event->generation = was == KN_BROKER_CONNECTING ? 0 : thread->broker.generation;

@@ -18,7 +18,7 @@
 struct kn_heartbeat;
 
 enum kn_broker_state {
-    KN_BROKER_INIT,
+    KN_BROKER_INIT, /* never connected, or closed because nothing needed the connection */
     KN_BROKER_DOWN,
     KN_BROKER_CONNECTING,
     KN_BROKER_HANDSHAKE,

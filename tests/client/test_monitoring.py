@@ -20,10 +20,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_native import KafkaException, Message
+from kafka_native import KafkaException, Message, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOProducer
 from kafka_native.measurements import SPECS, measurements
+from kafka_native.mock import MockCluster
 from kafka_native.opentelemetry import ConsumerTracing, ProducerTracing, observe, process
 from kafka_native.prometheus import ClientCollector
 from tests.waiting import WAIT_S, wait_for
@@ -80,6 +81,31 @@ def test_measurements_without_partitions_lack_only_that_level(client: Client) ->
         metrics = producer.metrics()
     levels = {each.spec.level for each in measurements(metrics, partitions=False)}
     assert levels == {each.spec.level for each in measurements(metrics)} - {"partition"}
+
+
+def up_by_broker(producer: Producer) -> dict[str, float]:
+    found = measurements(producer.metrics())
+    return {each.labels["broker"]: each.value for each in found if each.spec.name == "broker_up"}
+
+
+def test_a_broker_is_up_or_down_only_if_the_client_needs_it() -> None:
+    with MockCluster(brokers=2) as cluster:
+        client = Client(cluster)
+        topic = client.topic()
+        leader = cluster.leader(topic, 0)
+        with client.producer(**{"connections.max.idle.ms": 1000}) as producer:
+            deliver(producer, topic, b"x")
+            wait_for(lambda: set(up_by_broker(producer).values()) == {1}, "all connections")
+            up = up_by_broker(producer)
+            assert len(producer.metrics().brokers) > len(up)
+            wait_for(lambda: not up_by_broker(producer), "the end of the idle connections")
+            for broker in cluster.broker_ids:
+                cluster.broker_down(broker)
+            producer.produce(topic, b"x")
+            name = next(name for name in up if name.endswith(f"/{leader}"))
+            wait_for(lambda: up_by_broker(producer).get(name) == 0, "a connection that is down")
+            cluster.broker_up(leader)
+            assert producer.flush(WAIT_S) == 0
 
 
 # --- Prometheus ---
