@@ -389,7 +389,7 @@ class JsonEncoder(ColumnEncoder):
     Fields and columns match by name. A field that an object may lack is left out if it is null:
     one that isn't ``required`` in a JSON Schema, or one that may be null in an Arrow schema. A
     JSON Schema says only how values are written. Its limits, such as ``maxLength``, aren't checked.
-    docs/guide/produce-typed-columns.md has the types.
+    docs/guide/produce-json-columns.md has the types.
     """
 
     __slots__ = ("_column", "_ignore_extra")
