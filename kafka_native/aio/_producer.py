@@ -49,6 +49,8 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kafka_native.interceptors import Chain
+
 
 class AIOProducer(Callbacks, AIOProducerCore):
     """Sends messages in an event loop: `kafka_native.Producer`, whose calls are awaited.
@@ -107,7 +109,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
         core = self._make_core(conf)
         self._core = core
         self._exception_of = KafkaException
-        self._slow = core.has_partitioner or self._on_delivery is not None
+        self._chain: Chain | None = getattr(core, "_chain", None)  # with interceptors
+        self._slow = (
+            core.has_partitioner or self._on_delivery is not None or self._chain is not None
+        )
         self._served = 0
         self._waiter = Waiter(
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
@@ -175,15 +180,39 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 raise TypeError(f"on_delivery must be callable, not {type(wanted).__name__}")
             report = partial(_report, weakref.ref(self), wanted, delivery)
         message = (topic, value, key, partition, None, report, timestamp, headers)
-        try:
-            await self._queue_with_partitions(*message)
-        except BufferError:
-            await self._queue_later(*message)
+        if self._chain is None:
+            await self._queue(*message)
+        else:
+            await self._queue_intercepted(self._chain, *message)
         # afterwards, so that messages are queued in the order of the calls
         if self._turns.is_over():
             await asyncio.sleep(0)
             self._turns.begin()
         return delivery
+
+    async def _queue_intercepted(self, chain: Chain, *message: Any) -> None:
+        """Queues a message as the interceptors change it."""
+        from kafka_native.interceptors import ProducerRecord  # few clients have them
+
+        topic, value, key, partition, callback, report, timestamp, headers = message
+        sent = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
+        report = partial(chain.deliver, report, False)
+        changed = sent.topic, sent.value, sent.key, sent.partition, callback, report
+        try:
+            await self._queue(*changed, sent.timestamp, sent.headers)
+        except BufferError:
+            chain.refused(sent, KafkaError(KafkaError._QUEUE_FULL))
+            raise
+        except KafkaException as error:
+            chain.refused(sent, error.args[0])
+            raise
+
+    async def _queue(self, *message: Any) -> None:
+        """Queues a message now, or when there is room."""
+        try:
+            await self._queue_with_partitions(*message)
+        except BufferError:
+            await self._queue_later(*message)
 
     async def _queue_with_partitions(self, *message: Any) -> None:
         """Queues a message.
