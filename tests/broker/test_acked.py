@@ -29,10 +29,10 @@ from tests.broker.acked.ledger import (
     Result,
     number_of,
 )
+from tests.broker.acked.peer_producer import Written
 from tests.broker.acked.planted import BUGS
 from tests.broker.acked.run import Options, Run, acked_rig
 from tests.broker.acked.verify import RULES, violations
-from tests.broker.acked.written import Written
 from tests.harness import reliability
 from tests.harness.cluster_run import CLIENT_FAULTS, Rig, module_rig
 from tests.harness.runs import count_broken, each_break

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.broker.acked.written import WAITING_MAX, Written
+from tests.broker.acked.peer_producer import WAITING_MAX, PeerProducer, Written
 
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
@@ -37,7 +36,7 @@ class Message(NamedTuple):
     on_delivery: Callable[[Any, Any], None]
 
 
-class AioProducer:
+class AioProducer(PeerProducer):
     """Runs aiokafka in an event loop of its own. Reports come from `poll()` and `flush()`."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
@@ -78,6 +77,9 @@ class AioProducer:
     def _report(self, message: Message, error: BaseException | None, offset: int | None) -> None:
         self._reports.put(partial(message.on_delivery, error, Written(offset)))
 
+    def __len__(self) -> int:
+        return self._waiting
+
     def produce(
         self, topic: str, value: bytes, partition: int, on_delivery: Callable[[Any, Any], None]
     ) -> None:
@@ -91,7 +93,7 @@ class AioProducer:
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
 
     def poll(self, timeout: float = 0) -> int:
-        """Call the callbacks of the reports that are there. Wait for the first one."""
+        """See `PeerProducer.poll`."""
         count = 0
         while True:
             try:
@@ -101,10 +103,3 @@ class AioProducer:
             report()
             self._waiting -= 1
             count, timeout = count + 1, 0
-
-    def flush(self, timeout: float) -> int:
-        """Wait for the reports. Return the number of those that didn't come."""
-        deadline = time.monotonic() + timeout
-        while self._waiting and time.monotonic() < deadline:
-            self.poll(0.1)
-        return self._waiting

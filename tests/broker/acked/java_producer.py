@@ -11,13 +11,12 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.broker import java
-from tests.broker.acked.written import WAITING_MAX, Written
+from tests.broker.acked.peer_producer import WAITING_MAX, PeerProducer, Written
 from tests.harness.processes import guarded
 
 SOURCE = Path(__file__).parents[1] / "java" / "AckedProducer.java"
@@ -45,7 +44,7 @@ class Report(NamedTuple):
     offset: int
 
 
-class JavaProducer:
+class JavaProducer(PeerProducer):
     """Runs Java's producer. Reports come from `poll()` and `flush()`."""
 
     def __init__(self, conf: Mapping[str, Any], topic: str, classes: Path) -> None:
@@ -68,6 +67,9 @@ class JavaProducer:
         while len(data := self._process.stdout.read(REPORT.size)) == REPORT.size:
             self._reports.put(Report(*REPORT.unpack(data)))
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def produce(
         self, topic: str, value: bytes, partition: int, on_delivery: Callable[[Any, Any], None]
     ) -> None:
@@ -81,7 +83,7 @@ class JavaProducer:
         self._process.stdin.write(MESSAGE.pack(partition, len(value)) + value)
 
     def poll(self, timeout: float = 0) -> int:
-        """Call the callbacks of the reports that are there. Wait for the first one."""
+        """See `PeerProducer.poll`."""
         assert self._process.stdin is not None
         self._process.stdin.flush()
         count = 0
@@ -93,10 +95,3 @@ class JavaProducer:
             error = None if report.offset >= 0 else "Java's producer has reported an error"
             self._waiting.pop(report.number)(error, Written(None if error else report.offset))
             count, timeout = count + 1, 0
-
-    def flush(self, timeout: float) -> int:
-        """Wait for the reports. Return the number of those that didn't come."""
-        deadline = time.monotonic() + timeout
-        while self._waiting and time.monotonic() < deadline:
-            self.poll(0.1)
-        return len(self._waiting)
