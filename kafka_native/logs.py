@@ -388,9 +388,7 @@ _Queue = SimpleQueue[tuple[Logs, Line] | None]
 """A line and its log. None ends the thread."""
 
 
-def _report_each(
-    lines: _Queue, handler_lock: RLockType, host: weakref.ReferenceType[Logs]
-) -> None:
+def _report_each(lines: _Queue, handler_lock: RLockType, host: weakref.ReferenceType[Logs]) -> None:
     """Runs the log thread.
 
     While it waits it refers only to the queue and the lock, not to a client.

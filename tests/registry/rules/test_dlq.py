@@ -144,6 +144,42 @@ def test_a_payload_that_would_be_encrypted_is_redacted() -> None:
     assert value == {"id": 7, "card": "<REDACTED>", "scan": "<REDACTED>"}
 
 
+class EncryptionFails(Fails):
+    """The encryption of payloads, without its key management service."""
+
+    def type(self) -> str:
+        return "ENCRYPT_PAYLOAD"
+
+
+@pytest.mark.parametrize("types", [None, "HASH"])
+def test_a_payload_whose_encryption_failed_is_redacted(types: str | None) -> None:
+    schemas = Schemas()
+    failed = rule(
+        "ENCRYPT_PAYLOAD",
+        name="all",
+        mode=RuleMode.WRITE,
+        kind=RuleKind.TRANSFORM,
+        on_failure="DLQ",
+    )
+    schemas.register(failed, phase="encoding")
+    producer = Recorder()
+    conf = {"producer": producer, "dlq.topic": "dead"}
+    if types is not None:
+        conf["dlq.redact.rule.types"] = types
+    set_original_key(b"order 7")
+    try:
+        with pytest.raises(SerializationError, match="all"):
+            schemas.write([EncryptionFails(), DlqAction(conf)], dict(ORDER), "ours")
+    finally:
+        clear_original_key()
+    message = producer.messages[0]
+    assert message["key"] == b"order 7"
+    if types is None:
+        assert message["value"] == b"<REDACTED>"
+    else:
+        assert b"4111" in message["value"]
+
+
 def test_other_rule_types_can_be_redacted() -> None:
     schemas = Schemas()
     schemas.register(failing(), rule("MASK", name="m", tags=["PII"], mode=RuleMode.READ))

@@ -31,8 +31,8 @@ from kafka_native.schema_registry.rules._interface import (
     RuleContext,
     RuleRegistry,
 )
-from kafka_native.schema_registry.schemas import Rule, RuleKind
-from kafka_native.serialization import SerializationError
+from kafka_native.schema_registry.schemas import Rule, RuleKind, RuleMode
+from kafka_native.serialization import MessageField, SerializationError
 
 __all__ = ["DlqAction", "FieldRedactionExecutor"]
 
@@ -87,8 +87,9 @@ class DlqAction(RuleAction):
     skips the rule of that name.
 
     A message that was read is written as it was. A message that could not be written is JSON, and
-    its fields that a rule would have encrypted are redacted. If the redaction fails, the message
-    is written without key and value.
+    its text and bytes that a rule would have encrypted are redacted: those of the tagged fields, or
+    the whole of a message that a rule without tags would have encrypted. If the redaction fails,
+    the message is written without key and value.
 
     Parameters
     ----------
@@ -178,10 +179,8 @@ class DlqAction(RuleAction):
 
     def _write(self, topic: str, ctx: RuleContext, ex: Exception | None) -> None:
         try:
-            key, value = (
-                self._to_bytes(ctx, ctx.original_key),
-                self._to_bytes(ctx, ctx.original_value),
-            )
+            key = self._to_bytes(ctx, ctx.original_key, MessageField.KEY)
+            value = self._to_bytes(ctx, ctx.original_value, MessageField.VALUE)
         except Exception:
             log.exception("a message for the dead letter queue %s has no content", topic)
             key = value = None
@@ -202,9 +201,11 @@ class DlqAction(RuleAction):
                 self._producer = Producer({**PRODUCER_DEFAULTS, **conf})
             return self._producer
 
-    def _to_bytes(self, ctx: RuleContext, value: Any) -> bytes | None:
+    def _to_bytes(self, ctx: RuleContext, value: Any, part: MessageField) -> bytes | None:
         if value is None:
             return None
+        if isinstance(value, (str, bytes, bytearray, memoryview)) and self._is_secret(ctx, part):
+            return FieldRedactionExecutor.REDACTED_BYTES
         if isinstance(value, (bytes, bytearray, memoryview)):
             return bytes(value)
         if isinstance(value, (str, uuid.UUID)):
@@ -216,13 +217,22 @@ class DlqAction(RuleAction):
             return struct.pack(">d", value)
         return _json(self._redacted(ctx, value))
 
-    def _redacted(self, ctx: RuleContext, value: Any) -> Any:
-        """Return a copy without the fields that a rule of the schema would have encrypted."""
+    def _is_secret(self, ctx: RuleContext, part: MessageField) -> bool:
+        """Return whether a rule would have encrypted the whole of this part of the message."""
+        if ctx.rule_mode != RuleMode.WRITE or ctx.ser_ctx.field != part:
+            return False
+        return any(not rule.tags for rule in self._redacting_rules(ctx))
+
+    def _redacting_rules(self, ctx: RuleContext) -> list[Rule]:
         types = str(self._conf.get(self.DLQ_REDACT_RULE_TYPES, REDACTED_TYPES)).split(",")
         wanted = {each.strip() for each in types}
         rule_set = getattr(ctx.target, "rule_set", None)
         every = [*ctx.rules, *(getattr(rule_set, "encoding_rules", None) or [])]
-        rules = [rule for rule in every if rule.type in wanted]
+        return [rule for rule in every if rule.type in wanted]
+
+    def _redacted(self, ctx: RuleContext, value: Any) -> Any:
+        """Return a copy without the fields that a rule of the schema would have encrypted."""
+        rules = self._redacting_rules(ctx)
         if not rules:
             return value
         # A rule without tags covers the whole message.
