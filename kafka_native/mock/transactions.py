@@ -63,11 +63,16 @@ class Transactional:
     offsets: dict[str, dict[Key, Committed]] = field(default_factory=dict)
     kept: tuple[int, int] | None = None
     """Producer id and epoch of the open transaction, if a newer instance has kept it (KIP-939)."""
+    writer_id: int = -1
+    """The producer id of the transaction's batches. An id without further epochs is replaced."""
+    before: tuple[int, int] | None = None
+    """Producer id and epoch before the last change."""
 
     def begin(self, clock: Clock) -> None:
         """Begin a transaction, unless one is open."""
         if self.state is not State.ONGOING:
             self.state = State.ONGOING
+            self.writer_id = self.producer_id
             self.deadline = clock.now() + self.timeout_s
             self.started_ms = clock.time_ms()
 
@@ -141,6 +146,8 @@ class Transactions:
                         for key, committed in offsets.items()
                     ],
                     "kept": each.kept,
+                    "writer_id": each.writer_id,
+                    "before": each.before,
                 }
                 for name, each in self._by_id.items()
             ],
@@ -159,6 +166,8 @@ class Transactions:
             for group, topic, index, *committed in each["offsets"]:
                 found.offsets.setdefault(group, {})[topic, index] = Committed(*committed)
             found.kept = None if each["kept"] is None else tuple(each["kept"])
+            found.writer_id = each["writer_id"]
+            found.before = None if each["before"] is None else tuple(each["before"])
             self._by_id[each["name"]] = self._by_producer[found.producer_id] = found
 
     # --- producer ids ---
@@ -222,6 +231,7 @@ class Transactions:
         return found.producer_id, found.epoch
 
     def _bump(self, found: Transactional) -> None:
+        found.before = found.producer_id, found.epoch
         if found.epoch >= LAST_EPOCH:
             self._by_producer.pop(found.producer_id, None)
             found.producer_id, found.epoch = self.new_producer_id(), -1
@@ -297,7 +307,7 @@ class Transactions:
         """
         found = self._by_id.get(transactional_id)
         done = State.COMMITTED if commit else State.ABORTED
-        if bump_epoch and found and (found.producer_id, found.epoch) == (producer_id, epoch + 1):
+        if bump_epoch and found and found.before == (producer_id, epoch):
             if found.state is done:
                 return found.producer_id, found.epoch
             # The transaction timed out, so only an abort succeeds, as with a real coordinator.
@@ -315,12 +325,10 @@ class Transactions:
         return found.producer_id, found.epoch
 
     def _end(self, found: Transactional, *, commit: bool) -> None:
-        number, epoch = found.producer_id, found.epoch
-        # the kept transaction's producer id has no epochs left
-        if found.kept is not None and found.kept[0] != number:
-            number, epoch = found.kept[0], LAST_EPOCH + 1
+        # A producer id without further epochs ends its last transaction with one epoch more.
+        epoch = found.epoch if found.writer_id == found.producer_id else LAST_EPOCH + 1
         for key in sorted(found.partitions):
-            self._write_marker(key, number, epoch, commit)
+            self._write_marker(key, found.writer_id, epoch, commit)
         if commit:
             for group, offsets in found.offsets.items():
                 self._store_offsets(group, offsets)

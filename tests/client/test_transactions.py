@@ -19,12 +19,12 @@ from kafka_native import (
     TopicPartition,
 )
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
-from kafka_native.mock.transactions import State
+from kafka_native.mock.transactions import LAST_EPOCH, State
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S, wait_for
 
 from .bank import Bank, error_of
-from .support import deliver
+from .support import Client, assigned, deliver
 
 
 @pytest.fixture(params=[1, 2], scope="module")
@@ -327,3 +327,32 @@ def test_settings_that_conflict_with_transactions(conf: dict[str, Any], text: st
     with pytest.raises(KafkaException) as caught:
         Producer({"bootstrap.servers": "localhost:1", "transactional.id": "tx", **conf})
     assert text in caught.value.args[0].str()
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_an_id_without_further_epochs_is_replaced_and_its_transactions_end(lost: bool) -> None:
+    """Each end of a transaction needs an epoch (KIP-890): an id lasts for 32,766 of them.
+
+    ``lost``: the answers that could give the new id are lost, so the producer asks again.
+    """
+    with MockCluster(brokers=1) as cluster:
+        client = Client(cluster)
+        topic = client.topic()
+        conf = {"transactional.id": "long", "retry.backoff.ms": 20, "reconnect.backoff.max.ms": 50}
+        with client.producer(**conf) as first:
+            first.init_transactions(WAIT_S)
+        state = cluster.transactions.find("long")
+        assert state is not None
+        old_id, state.epoch = state.producer_id, LAST_EPOCH - 3
+        with client.producer(**conf) as producer:
+            producer.init_transactions(WAIT_S)
+            for number in range(6):
+                if lost:
+                    cluster.close_mid_frame(1, 2, ApiKey.END_TXN)
+                producer.begin_transaction()
+                producer.produce(topic, b"%d" % number)
+                producer.commit_transaction(WAIT_S)
+        assert state.producer_id != old_id
+        with assigned(client, topic, **{"isolation.level": "read_committed"}) as consumer:
+            messages = consumer.consume(6, WAIT_S)
+        assert [message.value() for message in messages] == [b"%d" % n for n in range(6)]
