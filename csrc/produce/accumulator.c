@@ -78,7 +78,7 @@ void kn_accumulator_init(struct kn_accumulator *accumulator, struct kn_producer 
     accumulator->opaque_hint = FIRST_OPAQUES;
     accumulator->sequence.id = accumulator->sequence.granted_id = -1;
     accumulator->sequence.written_id = accumulator->sequence.failed_id = -1;
-    accumulator->sequence.excused_id = -1;
+    accumulator->sequence.excused_id = accumulator->sequence.written_end = -1;
     kn_list_init(&accumulator->sequence.unsettled);
     kn_list_init(&accumulator->sequence.held);
 }
@@ -574,10 +574,22 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
 
 /* Under lock: the batch was written. A broker that knows the producer accepts a number only behind
  * the one before it. It has refused an older batch as out of order, so it knows the producer. If
- * that batch may have been written, it was. */
-static void prove_older(const struct kn_sequence *sequence, const struct kn_batch *batch)
+ * that batch may have been written, it was.
+ *
+ * A broker that has lost the end of its log may have forgotten the producer, too, and then it has
+ * accepted this batch as its first. So the offset must leave room for the older batches behind the
+ * last one that was written. */
+static void prove_older(struct kn_sequence *sequence, const struct kn_batch *batch)
 {
-    for (struct kn_list *node = sequence->unsettled.next; node != &batch->sequence_node;
+    int64_t room = batch->base_offset - sequence->written_end;
+    struct kn_list *node;
+    for (node = sequence->unsettled.next; node != &batch->sequence_node; node = node->next)
+        room -= KN_LIST_ENTRY(node, struct kn_batch, sequence_node)->writer.record_count;
+    int is_proof = batch->base_offset >= 0 && sequence->written_end >= 0 && room >= 0;
+    sequence->written_end = batch->base_offset < 0
+                                ? -1
+                                : batch->base_offset + batch->writer.record_count;
+    for (node = sequence->unsettled.next; is_proof && node != &batch->sequence_node;
          node = node->next) {
         struct kn_batch *older = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         if (older->refusals && older->persistence == KN_POSSIBLY_PERSISTED &&

@@ -56,7 +56,8 @@ struct kn_sequence {
     /* ids of the newest numbered batch that was written, and of the newest that failed: the broker
      * may refuse the batches behind a failed one */
     int64_t written_id, failed_id;
-    int64_t excused_id; /* the newest failed batch behind which batches were retried at once */
+    int64_t excused_id;  /* the newest failed batch behind which batches were retried at once */
+    int64_t written_end; /* the offset behind the last batch that was written; -1: unknown */
     /* the broker wrote a batch of this id and epoch. Until then only one batch is in flight: a
      * broker that doesn't know the producer accepts any number, even that of a batch behind one
      * that it has just refused. */

@@ -751,7 +751,9 @@ static void take_four_possible(struct kn_batch **batches)
     kn_accumulator_grant(&accumulator, 9, 0);
     append("a");
     append("b");
-    settle_and_free(take_number(0, 0));
+    struct kn_batch *first = take_number(0, 0);
+    first->base_offset = 100;
+    settle_and_free(first);
     accumulator.sequence.proved = 1;
     for (int i = 0; i < 4; i++) {
         append("a");
@@ -774,6 +776,7 @@ static void test_a_later_batch_proves_that_refused_ones_were_written(void)
     take_four_possible(batches);
     for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_RETRY);
     batches[3]->persistence = KN_PERSISTED;
+    batches[3]->base_offset = 108; /* 102 was the end, and six records are between */
     kn_accumulator_settle(&accumulator, batches[3]);
     CHECK(kn_list_empty(&fake.delivered)); /* it waits for those before it */
     for (int i = 0; i < 3; i++) {
@@ -804,8 +807,25 @@ static void test_a_batch_that_was_written_before_the_refusal_proves_nothing(void
     struct kn_batch *batches[4];
     take_four_possible(batches);
     batches[3]->persistence = KN_PERSISTED;
+    batches[3]->base_offset = 108;
     kn_accumulator_settle(&accumulator, batches[3]);
     CHECK_EQ(out_of_order(batches[2]), KN_SEQUENCE_RETRY);
+    CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
+    for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
+    CHECK(delivered_first() == batches[3]);
+    kn_batch_free(batches[3]);
+    teardown();
+}
+
+/* After an unclean election, the log may end before the batch that was written last. */
+static void test_an_offset_without_room_for_the_older_batches_proves_nothing(void)
+{
+    struct kn_batch *batches[4];
+    take_four_possible(batches);
+    for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_RETRY);
+    batches[3]->persistence = KN_PERSISTED;
+    batches[3]->base_offset = 107;
+    kn_accumulator_settle(&accumulator, batches[3]);
     CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
     for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
     CHECK(delivered_first() == batches[3]);
@@ -888,6 +908,7 @@ int main(void)
     RUN(test_a_later_batch_proves_that_refused_ones_were_written);
     RUN(test_a_refusal_of_the_last_possible_batch_proves_a_loss);
     RUN(test_a_batch_that_was_written_before_the_refusal_proves_nothing);
+    RUN(test_an_offset_without_room_for_the_older_batches_proves_nothing);
     RUN(test_a_batch_waits_only_so_long_for_a_later_one);
     RUN(test_a_loss_restarts_the_numbers_if_idempotence_is_only_wanted);
     RUN(test_after_a_fatal_error_nothing_is_taken_in_or_out);
