@@ -395,13 +395,13 @@ class PartitionLog:
         return freed
 
     def truncate_from(self, offset: int) -> None:
-        """Delete the records from this offset on.
+        """Delete the records from this offset on, and the batch that it is in.
 
         The log also forgets the producers that wrote only these records.
         """
         while self._batches and self._batches[-1].last_offset >= offset:
             self.size_bytes -= len(self._batches.pop().data)
-            self._bases.pop()
+            offset = min(offset, self._bases.pop())
         self.end_offset = offset
         self.epochs = [entry for entry in self.epochs if entry[1] < offset]
         self._open = {number: first for number, first in self._open.items() if first < offset}
