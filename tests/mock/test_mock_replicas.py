@@ -53,6 +53,17 @@ def test_truncated_log_continues_in_a_new_epoch(cluster: MockCluster, wire: Wire
         assert end_of(other, 1, 2) == (0, 0, 1)
 
 
+def test_a_batch_that_is_cut_is_gone_as_a_whole(cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a")
+    produce(wire, "a", 0, batch(b"0"))
+    produce(wire, "a", 0, batch(b"1", b"2", b"3"))
+    cluster.truncate("a", 0, 3)
+    assert cluster.watermarks("a", 0) == (0, 1)
+    assert end_of(wire, 0, 1) == (0, 0, 1)
+    assert values(fetched(fetch(wire, 0, epoch=1))[0]) == [b"0"]
+    assert produce(wire, "a", 0, batch(b"new")).base_offset == 1
+
+
 def test_lost_batch_can_be_written_again(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     for sequence in range(3):
