@@ -34,7 +34,7 @@ struct kn_consumer {
     const struct kn_fetch_config *config;
     struct kn_client *client;
     /* atomic */
-    _Atomic int64_t queued_bytes;                      /* fetched and not yet consumed */
+    _Atomic int64_t queued_bytes; /* fetched and not yet consumed, with its segments */
     _Atomic int64_t received_messages, received_bytes; /* fetched since the start */
     atomic_int starved;       /* a fetcher waits for queued_bytes to fall */
     atomic_int fetcher_count; /* brokers that the client fetches from */

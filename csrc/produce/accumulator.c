@@ -572,24 +572,28 @@ enum kn_sequence_verdict kn_accumulator_out_of_sequence(struct kn_accumulator *a
     return verdict;
 }
 
+/* Under lock: returns whether the older unsettled batches fit between the batch and the one that was
+ * written before. */
+static int leaves_room_for_older(const struct kn_sequence *sequence, const struct kn_batch *batch)
+{
+    if (batch->base_offset < 0 || sequence->written_end < 0) return 0;
+    int64_t room = batch->base_offset - sequence->written_end;
+    for (struct kn_list *node = sequence->unsettled.next; node != &batch->sequence_node;
+         node = node->next)
+        room -= KN_LIST_ENTRY(node, struct kn_batch, sequence_node)->writer.record_count;
+    return room >= 0;
+}
+
 /* Under lock: the batch was written. A broker that knows the producer accepts a number only behind
  * the one before it. It has refused an older batch as out of order, so it knows the producer. If
  * that batch may have been written, it was.
  *
  * A broker that has lost the end of its log may have forgotten the producer, too, and then it has
- * accepted this batch as its first. So the offset must leave room for the older batches behind the
- * last one that was written. */
-static void prove_older(struct kn_sequence *sequence, const struct kn_batch *batch)
+ * accepted this batch as its first. Its offset shows that. */
+static void prove_older(const struct kn_sequence *sequence, const struct kn_batch *batch)
 {
-    int64_t room = batch->base_offset - sequence->written_end;
-    struct kn_list *node;
-    for (node = sequence->unsettled.next; node != &batch->sequence_node; node = node->next)
-        room -= KN_LIST_ENTRY(node, struct kn_batch, sequence_node)->writer.record_count;
-    int is_proof = batch->base_offset >= 0 && sequence->written_end >= 0 && room >= 0;
-    sequence->written_end = batch->base_offset < 0
-                                ? -1
-                                : batch->base_offset + batch->writer.record_count;
-    for (node = sequence->unsettled.next; is_proof && node != &batch->sequence_node;
+    if (!leaves_room_for_older(sequence, batch)) return;
+    for (struct kn_list *node = sequence->unsettled.next; node != &batch->sequence_node;
          node = node->next) {
         struct kn_batch *older = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         if (older->refusals && older->persistence == KN_POSSIBLY_PERSISTED &&
@@ -603,7 +607,12 @@ static void forget_sequence(struct kn_batch *batch)
 {
     if (batch->base_sequence < 0) return;
     struct kn_sequence *sequence = &batch->accumulator->sequence;
-    if (batch->persistence == KN_PERSISTED) prove_older(sequence, batch);
+    if (batch->persistence == KN_PERSISTED) {
+        prove_older(sequence, batch);
+        sequence->written_end = batch->base_offset < 0
+                                    ? -1
+                                    : batch->base_offset + batch->writer.record_count;
+    }
     kn_list_remove(&batch->sequence_node);
     int64_t *newest = batch->persistence == KN_PERSISTED ? &sequence->written_id
                                                          : &sequence->failed_id;
@@ -651,17 +660,22 @@ static int is_current(const struct kn_sequence *sequence)
     return sequence->id == sequence->granted_id && sequence->epoch == sequence->granted_epoch;
 }
 
+/* Under lock: the batch gets a new number when it is taken. The broker hasn't written it. */
+static void unnumber(struct kn_batch *batch)
+{
+    kn_list_remove(&batch->sequence_node);
+    batch->base_sequence = -1;
+    batch->refusals = batch->is_proved_written = 0;
+    batch->encoded = 0; /* so that its header is written again */
+}
+
 /* Under lock, with nothing in flight: every unsettled batch waits, and none was written. They get
  * new numbers when they are taken. */
 static void unnumber_all(struct kn_sequence *sequence)
 {
     struct kn_list *node;
-    while ((node = kn_list_pop_front(&sequence->unsettled))) {
-        struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
-        batch->base_sequence = -1;
-        batch->refusals = batch->is_proved_written = 0;
-        batch->encoded = 0; /* so that its header is written again */
-    }
+    while ((node = kn_list_first(&sequence->unsettled)))
+        unnumber(KN_LIST_ENTRY(node, struct kn_batch, sequence_node));
     sequence->restart = 0;
     sequence->has_gap = 0;
 }
@@ -714,9 +728,7 @@ static void close_gap(struct kn_sequence *sequence)
         struct kn_batch *batch = KN_LIST_ENTRY(node, struct kn_batch, sequence_node);
         if (is_before(batch->base_sequence, sequence->gap)) break;
         node = node->prev;
-        kn_list_remove(&batch->sequence_node);
-        batch->base_sequence = -1;
-        batch->encoded = 0; /* so that its header is written again */
+        unnumber(batch);
         batch->attempts = 0;
         batch->next_try_us = 0;
     }

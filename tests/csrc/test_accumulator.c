@@ -769,15 +769,29 @@ static enum kn_sequence_verdict out_of_order(struct kn_batch *batch)
                                           KN_KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER);
 }
 
+static void write_last(struct kn_batch **batches, int64_t base_offset)
+{
+    batches[3]->persistence = KN_PERSISTED;
+    batches[3]->base_offset = base_offset;
+    kn_accumulator_settle(&accumulator, batches[3]);
+}
+
+/* Ends with three failed batches. Then the last one, which was written, is reported. */
+static void fail_others(struct kn_batch **batches)
+{
+    for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
+    CHECK(delivered_first() == batches[3]);
+    kn_batch_free(batches[3]);
+    teardown();
+}
+
 /* A restarted broker knows only the last batch of a producer. */
 static void test_a_later_batch_proves_that_refused_ones_were_written(void)
 {
     struct kn_batch *batches[4];
     take_four_possible(batches);
     for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_RETRY);
-    batches[3]->persistence = KN_PERSISTED;
-    batches[3]->base_offset = 108; /* 102 was the end, and six records are between */
-    kn_accumulator_settle(&accumulator, batches[3]);
+    write_last(batches, 108);              /* 102 was the end, and six records are between */
     CHECK(kn_list_empty(&fake.delivered)); /* it waits for those before it */
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_WRITTEN);
@@ -806,15 +820,10 @@ static void test_a_batch_that_was_written_before_the_refusal_proves_nothing(void
 {
     struct kn_batch *batches[4];
     take_four_possible(batches);
-    batches[3]->persistence = KN_PERSISTED;
-    batches[3]->base_offset = 108;
-    kn_accumulator_settle(&accumulator, batches[3]);
+    write_last(batches, 108);
     CHECK_EQ(out_of_order(batches[2]), KN_SEQUENCE_RETRY);
     CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
-    for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
-    CHECK(delivered_first() == batches[3]);
-    kn_batch_free(batches[3]);
-    teardown();
+    fail_others(batches);
 }
 
 /* After an unclean election, the log may end before the batch that was written last. */
@@ -823,14 +832,9 @@ static void test_an_offset_without_room_for_the_older_batches_proves_nothing(voi
     struct kn_batch *batches[4];
     take_four_possible(batches);
     for (int i = 0; i < 3; i++) CHECK_EQ(out_of_order(batches[i]), KN_SEQUENCE_RETRY);
-    batches[3]->persistence = KN_PERSISTED;
-    batches[3]->base_offset = 107;
-    kn_accumulator_settle(&accumulator, batches[3]);
+    write_last(batches, 107);
     CHECK_EQ(out_of_order(batches[0]), KN_SEQUENCE_LOST);
-    for (int i = 0; i < 3; i++) settle_as(batches[i], KN_POSSIBLY_PERSISTED);
-    CHECK(delivered_first() == batches[3]);
-    kn_batch_free(batches[3]);
-    teardown();
+    fail_others(batches);
 }
 
 static void test_a_batch_waits_only_so_long_for_a_later_one(void)
