@@ -62,8 +62,9 @@ CALLBACKS: Final = frozenset({"background_event_cb", "error_cb", "stats_cb", "th
 
 
 def belongs_to_host(name: str) -> bool:
-    """Whether only the shared client may set this property."""
-    return name in HOST_NAMES or name.startswith(HOST_PREFIXES)
+    """Whether only the shared client may set this property. Unknown names belong to nobody."""
+    is_of_host = name in HOST_NAMES or name.startswith(HOST_PREFIXES)
+    return is_of_host and declared_property(name) is not None
 
 
 def _own_name(name: object) -> str:
@@ -79,7 +80,7 @@ def parse_host(conf: Mapping[str, Any]) -> Config:
     """
     for given in conf:
         name = _own_name(given)
-        known = declared_property(str(given)) is not None
+        known = declared_property(name) is not None
         if known and not (belongs_to_host(name) or name in DEFAULTS | CALLBACKS):
             text = f"{given} belongs to a role: set it in Client.producer(), consumer() or "
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, f"{text}share_consumer()"))
@@ -94,8 +95,7 @@ def parse_role(host: Mapping[str, Any], conf: Mapping[str, Any], role: Role) -> 
         client.
     """
     for given in conf:
-        known = declared_property(str(given)) is not None
-        if known and belongs_to_host(_own_name(given)):
+        if belongs_to_host(_own_name(given)):
             text = f"{given} belongs to the shared Client: set it there, for all its roles"
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
     own = {_own_name(name) for name in conf}
