@@ -179,6 +179,17 @@ class Chain:
         for each in self.interceptors:
             _call(self._logger, each, "on_acknowledgement", error, message)
 
+    def on_produce(
+        self, topic: str, value: Any, key: Any, partition: int, headers: Any, timestamp: int
+    ) -> ProducerRecord:
+        """Return the message of `Producer.produce` as the interceptors changed it."""
+        return self.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
+
+    def raised(self, record: ProducerRecord, raised: BufferError | KafkaException) -> None:
+        """Report to every interceptor the exception with which the producer refused a message."""
+        is_full = isinstance(raised, BufferError)
+        self.refused(record, KafkaError(KafkaError._QUEUE_FULL) if is_full else raised.args[0])
+
     def refused(self, record: ProducerRecord, error: KafkaError) -> None:
         """Report to every interceptor that the producer didn't queue a message."""
         number = record.partition if isinstance(record.partition, int) else -1
@@ -281,7 +292,7 @@ class ProducerHooks(ProducerBase):
     ) -> None:
         """Runs the interceptors, then `Producer.produce`."""
         chain = self._chain
-        record = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
+        record = chain.on_produce(topic, value, key, partition, headers, timestamp)
         report = self._report(on_delivery if callback is None else callback)
         try:
             super().produce(
@@ -293,11 +304,8 @@ class ProducerHooks(ProducerBase):
                 timestamp=record.timestamp,
                 headers=record.headers,
             )
-        except BufferError:
-            chain.refused(record, KafkaError(KafkaError._QUEUE_FULL))
-            raise
-        except KafkaException as error:
-            chain.refused(record, error.args[0])
+        except (BufferError, KafkaException) as error:
+            chain.raised(record, error)
             raise
 
     def _report(self, callback: Any) -> Any:

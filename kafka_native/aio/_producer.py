@@ -192,19 +192,14 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def _queue_intercepted(self, chain: Chain, *message: Any) -> None:
         """Queues a message as the interceptors change it."""
-        from kafka_native.interceptors import ProducerRecord  # few clients have them
-
         topic, value, key, partition, callback, report, timestamp, headers = message
-        sent = chain.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
+        sent = chain.on_produce(topic, value, key, partition, headers, timestamp)
         report = partial(chain.deliver, report, False)
         changed = sent.topic, sent.value, sent.key, sent.partition, callback, report
         try:
             await self._queue(*changed, sent.timestamp, sent.headers)
-        except BufferError:
-            chain.refused(sent, KafkaError(KafkaError._QUEUE_FULL))
-            raise
-        except KafkaException as error:
-            chain.refused(sent, error.args[0])
+        except (BufferError, KafkaException) as error:
+            chain.raised(sent, error)
             raise
 
     async def _queue(self, *message: Any) -> None:
