@@ -244,7 +244,9 @@ def test_the_producer_of_java_has_the_calls_of_the_others(tmp_path: Path) -> Non
     with MockCluster(brokers=1) as cluster:
         cluster.create_topic("t", 2)
         conf = {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True}
-        assert check_calls(JavaProducer(conf, "t", classes))
+        producer = JavaProducer(conf, "t", classes)
+        assert check_calls(producer)
+        producer.close()
 
 
 three = module_rig(acked_rig)

@@ -81,6 +81,7 @@ def outage(make: Callable[[dict[str, Any]], Any]) -> list[int]:
             cluster.brokers[1].start()
             send(producer, sent, LATER)
             flush(producer, 60)
+            producer.close()
             return written(cluster)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaError
 
-from tests.broker.acked.peer_producer import WAITING_MAX, PeerProducer, Written
+from tests.broker.acked.peer_producer import OnDelivery, PeerProducer
 
 NAMES: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "bootstrap.servers": ("bootstrap_servers", str),
@@ -33,19 +32,18 @@ class Message(NamedTuple):
     topic: str
     value: bytes
     partition: int
-    on_delivery: Callable[[Any, Any], None]
+    on_delivery: OnDelivery
 
 
 class AioProducer(PeerProducer):
     """Runs aiokafka in an event loop of its own. Reports come from `poll()` and `flush()`."""
 
     def __init__(self, conf: Mapping[str, Any]) -> None:
+        super().__init__()
         known = {NAMES[name][0]: NAMES[name][1](conf[name]) for name in NAMES if name in conf}
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self._reports: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._messages: asyncio.Queue[Message] = asyncio.Queue()
-        self._waiting = 0
         started: Future[None] = Future()
         self._task = asyncio.run_coroutine_threadsafe(self._send_all(known, started), self._loop)
         started.result(START_S)
@@ -66,40 +64,19 @@ class AioProducer(PeerProducer):
                     message.topic, message.value, partition=message.partition
                 )
             except KafkaError as error:
-                self._report(message, error, None)
+                self._report(message.on_delivery, error, None)
             else:
                 sent.add_done_callback(partial(self._done, message))
 
     def _done(self, message: Message, sent: asyncio.Future[Any]) -> None:
         error = sent.exception()
-        self._report(message, error, None if error else sent.result().offset)
+        offset = None if error else sent.result().offset
+        self._report(message.on_delivery, error, offset)
 
-    def _report(self, message: Message, error: BaseException | None, offset: int | None) -> None:
-        self._reports.put(partial(message.on_delivery, error, Written(offset)))
-
-    def __len__(self) -> int:
-        return self._waiting
-
-    def produce(
-        self, topic: str, value: bytes, partition: int, on_delivery: Callable[[Any, Any], None]
-    ) -> None:
+    def produce(self, topic: str, value: bytes, partition: int, on_delivery: OnDelivery) -> None:
         """Queue a message. Raise BufferError if too many have no report."""
         if self._task.done():
             self._task.result()  # the error that has ended it
-        if self._waiting >= WAITING_MAX:
-            raise BufferError("too many messages without a report")
-        self._waiting += 1
+        self._begin()
         message = Message(topic, value, partition, on_delivery)
         self._loop.call_soon_threadsafe(self._messages.put_nowait, message)
-
-    def poll(self, timeout: float = 0) -> int:
-        """See `PeerProducer.poll`."""
-        count = 0
-        while True:
-            try:
-                report = self._reports.get(timeout=timeout) if timeout else self._reports.get(False)
-            except queue.Empty:
-                return count
-            report()
-            self._waiting -= 1
-            count, timeout = count + 1, 0

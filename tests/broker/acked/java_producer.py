@@ -6,18 +6,18 @@ one.
 
 from __future__ import annotations
 
-import queue
 import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from tests.broker import java
-from tests.broker.acked.peer_producer import WAITING_MAX, PeerProducer, Written
+from tests.broker.acked.peer_producer import OnDelivery, PeerProducer
 from tests.harness.processes import guarded
+from tests.waiting import PROGRAM_S
 
 SOURCE = Path(__file__).parents[1] / "java" / "AckedProducer.java"
 NAMES = {
@@ -37,18 +37,12 @@ OPTIONS = ["-Xmx1g"]
 MESSAGE, REPORT = struct.Struct(">ii"), struct.Struct(">qq")
 
 
-class Report(NamedTuple):
-    """What Java says of a message: its number, and its offset or -1."""
-
-    number: int
-    offset: int
-
-
 class JavaProducer(PeerProducer):
     """Runs Java's producer. Reports come from `poll()` and `flush()`."""
 
     def __init__(self, conf: Mapping[str, Any], topic: str, classes: Path) -> None:
         """``classes``: the folder with the compiled source. It writes to one topic only."""
+        super().__init__()
         values = {NAMES[name]: conf[name] for name in NAMES if name in conf}
         words = [f"{name}={str(value).lower()}" for name, value in values.items()]
         command = java.java_command(
@@ -57,41 +51,39 @@ class JavaProducer(PeerProducer):
         self._process = subprocess.Popen(
             guarded(*command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=sys.stderr
         )
-        self._waiting: dict[int, Callable[[Any, Any], None]] = {}
+        self._sent: dict[int, OnDelivery] = {}
         self._count = 0
-        self._reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
+        """Queue the reports: a message's number, and its offset or -1."""
         assert self._process.stdout is not None
         while len(data := self._process.stdout.read(REPORT.size)) == REPORT.size:
-            self._reports.put(Report(*REPORT.unpack(data)))
+            number, offset = REPORT.unpack(data)
+            error = None if offset >= 0 else "Java's producer has reported an error"
+            self._report(self._sent.pop(number), error, None if error else offset)
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
-    def produce(
-        self, topic: str, value: bytes, partition: int, on_delivery: Callable[[Any, Any], None]
-    ) -> None:
+    def produce(self, topic: str, value: bytes, partition: int, on_delivery: OnDelivery) -> None:
         """Send a message. Raise BufferError if too many have no report."""
         del topic  # the one that the constructor was given
-        if len(self._waiting) >= WAITING_MAX:
-            raise BufferError("too many messages without a report")
+        self._begin()
         assert self._process.stdin is not None
-        self._waiting[self._count] = on_delivery
+        self._sent[self._count] = on_delivery
         self._count += 1
         self._process.stdin.write(MESSAGE.pack(partition, len(value)) + value)
 
     def poll(self, timeout: float = 0) -> int:
-        """See `PeerProducer.poll`."""
+        """Pass the messages on, then see `PeerProducer.poll`."""
         assert self._process.stdin is not None
         self._process.stdin.flush()
-        count = 0
-        while True:
-            try:
-                report = self._reports.get(timeout=timeout) if timeout else self._reports.get(False)
-            except queue.Empty:
-                return count
-            error = None if report.offset >= 0 else "Java's producer has reported an error"
-            self._waiting.pop(report.number)(error, Written(None if error else report.offset))
-            count, timeout = count + 1, 0
+        return super().poll(timeout)
+
+    def close(self) -> None:
+        """End the Java process. Messages without a report may be lost."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait(PROGRAM_S)
+        self._reader.join()
+        self._process.stdout.close()
