@@ -112,13 +112,13 @@ class Run(CheckedRun):
     def _finish(self) -> None:
         """Wait until the group has finished all records."""
         with AdminClient(quiet(self._cluster.conf())) as admin:
-            began, most_left = time.monotonic(), 0
+            began, backlog_max = time.monotonic(), 0
             while True:
-                why, left = self._unfinished(admin)
+                why, backlog = self._unfinished(admin)
                 if not why:
                     return
-                most_left = max(most_left, left)  # brokers without an answer may have more
-                limit_s = FINISH_S + most_left / LEAST_RATE
+                backlog_max = max(backlog_max, backlog)  # brokers without an answer may have more
+                limit_s = FINISH_S + backlog_max / LEAST_RATE
                 self._all_alive()
                 if time.monotonic() > began + limit_s:
                     self.result.unfinished = f"not in {limit_s:.0f} s: {why}"
@@ -128,19 +128,20 @@ class Run(CheckedRun):
     def _unfinished(self, admin: AdminClient) -> tuple[str, int]:
         """Return what the broker says about records that the group hasn't finished.
 
-        The second value: the largest number of such records in a partition, as far as it says so.
+        The second value is the backlog: the largest number of such records in a partition, as far
+        as the broker says it.
         """
         offsets = admin.list_share_group_offsets({self._group: None})[self._group]
         try:
             found = offsets.result(ADMIN_S)
         except KafkaException as error:
             return str(error), 0
-        most = max((getattr(info, "lag", None) or 0 for info in found.values()), default=0)
+        backlog = max((getattr(info, "lag", None) or 0 for info in found.values()), default=0)
         for (topic, partition), end in self._load.ends.items():
             info = found.get(TopicPartition(topic, partition))
             if getattr(info, "lag", None) != 0:
-                return f"[{partition}] ends at {end}, the group has {info}", most
-        return "", most
+                return f"[{partition}] ends at {end}, the group has {info}", backlog
+        return "", backlog
 
     def _fault(self) -> None:
         at = time.monotonic()
