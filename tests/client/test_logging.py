@@ -376,12 +376,17 @@ def test_lines_that_do_not_fit_are_counted() -> None:
     assert f"{100 - len(lines) + 7} log lines were dropped" in "".join(texts)
 
 
+def resting_logs(monkeypatch: pytest.MonkeyPatch, idle_s: float) -> tuple[Logs, list[str]]:
+    """Return a log whose thread ends after ``idle_s``, and the texts of its lines."""
+    monkeypatch.setattr("kafka_native.logs.IDLE_S", idle_s)
+    texts: list[str] = []
+    return Logs("resting", lambda name, line: texts.append(line.text)), texts
+
+
 def test_the_log_thread_ends_after_a_while_and_starts_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kafka_native.logs.IDLE_S", 0.01)
-    texts: list[str] = []
-    logs = Logs("resting", lambda name, line: texts.append(line.text))
+    logs, texts = resting_logs(monkeypatch, 0.01)
 
     def is_resting() -> bool:
         return not any("log resting" in thread.name for thread in threading.enumerate())
@@ -397,9 +402,7 @@ def test_the_log_thread_ends_after_a_while_and_starts_again(
 def test_each_of_many_lines_is_logged_while_the_log_thread_rests_and_starts(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("kafka_native.logs.IDLE_S", 0.0001)
-    texts: list[str] = []
-    logs = Logs("resting", lambda name, line: texts.append(line.text))
+    logs, texts = resting_logs(monkeypatch, 0.0001)
     for number in range(3000):
         logs["broker"].warning("line %d", number)
         time.sleep(0.0001)
