@@ -28,7 +28,7 @@ producer. *Others*: the other rules of [Acked messages](TESTING.md#acked-message
 
 A restarted broker knows only the last batch of each producer. It refuses an earlier batch that
 comes again, although it has it. Java's producer then gives the batch a new number, so it is written
-twice. `tests/broker/test_restarted_broker.py` shows this, and that kafka_native doesn't.
+twice. `tests/broker/test_restarted_broker.py` shows this, and that kafka_native writes it once.
 
 Some faults change the length of a frame. The network thread of Java's producer then ends with
 OutOfMemoryError, here with 1 GiB of heap, and the producer never ends: *Others* has these."""
