@@ -270,8 +270,7 @@ class PartitionLog:
     ) -> None:
         """Append bytes as this many records, without a check."""
         base = self.end_offset
-        if not self.epochs or self.epochs[-1][0] != leader_epoch:
-            self.epochs.append((leader_epoch, base))
+        self.begin_epoch(leader_epoch)
         self._batches.append(
             Batch(data, base, base + record_count - 1, max_timestamp, leader_epoch)
         )
@@ -393,6 +392,19 @@ class PartitionLog:
         while self._batches and self._batches[0].last_offset < self.start_offset:
             freed += self.drop_oldest()
         return freed
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Note that a leader epoch begins at the end of the log, unless it has begun.
+
+        As in Kafka, the leader notes it before its first record. So a log that was truncated to
+        nothing still knows that older epochs ended at its start. An epoch without records is
+        replaced by the next one.
+        """
+        if self.epochs and self.epochs[-1][0] == epoch:
+            return
+        while self.epochs and self.epochs[-1][1] >= self.end_offset:
+            self.epochs.pop()
+        self.epochs.append((epoch, self.end_offset))
 
     def truncate_from(self, offset: int) -> None:
         """Delete the records from this offset on, and the batch that it is in.

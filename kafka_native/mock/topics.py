@@ -101,6 +101,7 @@ class Partition:
         self.leader = next(iter(self.in_sync()), NO_LEADER)
         self.leader_epoch = 0
         self.log = PartitionLog()
+        self.log.begin_epoch(self.leader_epoch)
         self.waiters: set[Waiter] = set()
         self.lags: dict[int, int] = {}  # how many records a follower lacks
         self.directories: dict[int, str] = {}  # the log directory on each broker, if changed
@@ -153,6 +154,7 @@ class Partition:
         """Make a broker the leader, in a new leader epoch."""
         self.leader = broker
         self.leader_epoch += 1
+        self.log.begin_epoch(self.leader_epoch)
         if broker != NO_LEADER and broker not in self.replicas:
             self.replicas.append(broker)
         self.wake()

@@ -1,21 +1,25 @@
-"""A broker that restarts knows only the last batch of each producer."""
+"""What a broker that restarts knows: the last batch of each producer, and older leader epochs."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_native import Producer
+from kafka_native.protocol.metadata import MetadataRequest
+from kafka_native.protocol.offsets import OffsetForLeaderEpochRequest
 from tests.broker import java
 from tests.broker.acked.java_producer import SOURCE as JAVA_SOURCE
 from tests.broker.acked.java_producer import JavaProducer
 from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import create, end_of, flush, running, their_consumer
 from tests.harness.proxy import Proxy
+from tests.mock.wire import Closed, Wire
 from tests.waiting import WAIT_S, wait_for
 
 LISTENER, TOPIC = "CLIENTS", "numbers"
@@ -104,3 +108,46 @@ def test_javas_producer_writes_them_twice(tmp_path: Path) -> None:
     classes = java.compiled(JAVA_SOURCE, tmp_path)
     log = outage(lambda conf: JavaProducer({**conf, "enable.idempotence": True}, TOPIC, classes))
     assert len(log) > len(set(log)) == (1 + UNANSWERED + LATER) * BATCH
+
+
+class OneBroker:
+    """A broker by its address, as `Wire` wants it."""
+
+    def __init__(self, address: str) -> None:
+        self.where = address
+
+    def address(self, broker: int) -> str:
+        return self.where
+
+
+def leader_epoch(broker: OneBroker) -> int:
+    """Return the leader epoch of the topic's partition; 0 while the broker can't be asked."""
+    with suppress(OSError, Closed), Wire(broker) as wire:  # type: ignore[arg-type]
+        request = MetadataRequest(topics=[MetadataRequest.Topic(name=TOPIC)])
+        partition = wire.ask(request, 12).topics[0].partitions[0]
+        return int(partition.leader_epoch) if partition.leader_id >= 0 else 0
+    return 0
+
+
+@pytest.mark.slow
+@pytest.mark.broker
+def test_empty_log_knows_that_older_epochs_have_ended() -> None:
+    """A new leader notes its epoch before the first record, as the mock cluster's leaders do.
+
+    So a consumer learns that a log was truncated to nothing, even if it has grown again.
+    """
+    with running(1) as cluster:
+        if not cluster.brokers:
+            pytest.skip(f"the broker of {cluster.kind} can't be restarted")
+        create(cluster, TOPIC, 1)
+        cluster.brokers[1].stop()
+        cluster.brokers[1].start()
+        broker = OneBroker(cluster.bootstrap.split(",")[0])
+        newer = wait_for(lambda: leader_epoch(broker), "a newer leader epoch")
+        part = OffsetForLeaderEpochRequest.Topic.Partition(
+            partition=0, current_leader_epoch=newer, leader_epoch=0
+        )
+        topic = OffsetForLeaderEpochRequest.Topic(topic=TOPIC, partitions=[part])
+        with Wire(broker) as wire:  # type: ignore[arg-type]
+            found = wire.ask(OffsetForLeaderEpochRequest(topics=[topic])).topics[0].partitions[0]
+        assert (found.error_code, found.leader_epoch, found.end_offset) == (0, 0, 0)

@@ -259,6 +259,20 @@ def test_truncated_log_is_read_from_its_new_end(client, topic, cluster, group):
         assert read(consumer, 10) == list(range(100, 110))
 
 
+def test_log_that_is_truncated_to_nothing_and_grows_again_is_read_whole(client, topic, cluster):
+    """The new leader's first epoch tells that the old records are gone, whatever its log has."""
+    fill_batches(client, topic, 3)
+    with manual(client, "none") as consumer:
+        consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+        assert read(consumer, 3) == [0, 1, 2]
+        consumer.pause([TopicPartition(topic, 0)])
+        cluster.truncate(topic, 0, 0, broker=2)
+        for number in range(10, 15):
+            fill(client, topic, 1, start=number)
+        consumer.resume([TopicPartition(topic, 0)])
+        assert read(consumer, 5) == [10, 11, 12, 13, 14]
+
+
 def test_truncated_log_without_a_reset_is_an_error_with_both_offsets(client, topic, cluster, group):
     fill_batches(client, topic, 10)
     with manual(client, group, **{"auto.offset.reset": "error"}) as consumer:

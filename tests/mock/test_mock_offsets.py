@@ -94,13 +94,27 @@ def test_epochs_have_an_end(cluster: MockCluster, wire: Wire) -> None:
         cluster.move_leader("a", 0, 1)
     cluster.append_raw("a", 0, batch(b"z"))
 
-    def end(epoch: int) -> tuple[int, int]:
-        part = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=epoch)
-        topics = [OffsetForLeaderEpochRequest.Topic(topic="a", partitions=[part])]
-        answer = wire.ask(OffsetForLeaderEpochRequest(topics=topics)).topics[0].partitions[0]
-        return answer.leader_epoch, answer.end_offset
+    ends = [end_of_epoch(wire, epoch) for epoch in (0, 1, 2, 3)]
+    assert ends == [(0, 2), (0, 2), (0, 2), (3, 3)]
 
-    assert [end(epoch) for epoch in (0, 1, 2, 3)] == [(0, 2), (0, 2), (0, 2), (3, 3)]
+
+def test_log_that_is_truncated_to_nothing_knows_where_its_epochs_ended(
+    cluster: MockCluster, wire: Wire
+) -> None:
+    cluster.create_topic("a")
+    cluster.append_raw("a", 0, batch(b"x", b"y"))
+    cluster.truncate("a", 0, 0)
+    assert [end_of_epoch(wire, epoch) for epoch in (0, 1)] == [(0, 0), (1, 0)]
+    cluster.append_raw("a", 0, batch(b"z"))
+    assert [end_of_epoch(wire, epoch) for epoch in (0, 1)] == [(0, 0), (1, 1)]
+
+
+def end_of_epoch(wire: Wire, epoch: int) -> tuple[int, int]:
+    """Return OffsetForLeaderEpoch's answer: the largest epoch up to this one, and its end."""
+    part = OffsetForLeaderEpochRequest.Topic.Partition(partition=0, leader_epoch=epoch)
+    topics = [OffsetForLeaderEpochRequest.Topic(topic="a", partitions=[part])]
+    answer = wire.ask(OffsetForLeaderEpochRequest(topics=topics)).topics[0].partitions[0]
+    return answer.leader_epoch, answer.end_offset
 
 
 def metadata(wire: Wire, *names: str, create: bool = False, version: int = 12) -> dict[str, object]:
