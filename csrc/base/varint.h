@@ -22,11 +22,13 @@ static inline int64_t kn_unzigzag(uint64_t value)
     return (int64_t)(value >> 1) ^ -(int64_t)(value & 1);
 }
 
-/* Bytes of an unsigned varint: bits / 7 rounded up, without a division. */
+/* Bytes of an unsigned varint. */
 static inline size_t kn_uvarint_size(uint64_t value)
 {
-    unsigned top_bit = 63u - (unsigned)__builtin_clzll(value | 1);
-    return (top_bit * 9 + 73) / 64;
+    if (value < 0x80) return 1;
+    if (value < 0x4000) return 2;
+    unsigned top_bit = 63u - (unsigned)__builtin_clzll(value);
+    return (top_bit * 9 + 73) / 64; /* bits / 7 rounded up, without a division */
 }
 static inline size_t kn_varint_size(int64_t value) { return kn_uvarint_size(kn_zigzag(value)); }
 

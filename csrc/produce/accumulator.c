@@ -293,6 +293,19 @@ static inline void count_stuck(struct kn_accumulator *accumulator, int64_t size_
     notice->move_on = KN_MOVE_ON_NOW;
 }
 
+static inline int write_record(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                               int64_t timestamp_ms, const struct kn_message *message)
+{
+    int32_t value_bytes = message->value ? message->value_bytes : -1;
+    if (!message->key && !message->header_count)
+        return kn_batch_writer_append_value(writer, buffer, timestamp_ms, message->value,
+                                            value_bytes);
+    return kn_batch_writer_append(writer, buffer, timestamp_ms, message->key,
+                                  message->key ? message->key_bytes : -1, message->value,
+                                  value_bytes, message->headers, message->headers_bytes,
+                                  message->header_count);
+}
+
 /* Under lock, with all memory in place: appends the record and its opaque, and updates the state.
  */
 static int append_record(struct kn_accumulator *accumulator, const struct kn_append *append,
@@ -303,11 +316,7 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     const struct kn_buffer *plain = batch->plain;
     int32_t index = batch->writer.record_count;
     size_t before_bytes = plain->size_bytes;
-    int status = kn_batch_writer_append(&batch->writer, batch->plain, append->timestamp_ms,
-                                        message->key, message->key ? message->key_bytes : -1,
-                                        message->value, message->value ? message->value_bytes : -1,
-                                        message->headers, message->headers_bytes,
-                                        message->header_count);
+    int status = write_record(&batch->writer, batch->plain, append->timestamp_ms, message);
     if (status != KN_OK) return status;
     if (batch->opaques) batch->opaques[index] = message->opaque;
     if (accumulator->partition == KN_STAGING) batch->partitions[index] = message->partition;

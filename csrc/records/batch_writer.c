@@ -30,17 +30,17 @@ static uint8_t *put_bytes(uint8_t *to, const uint8_t *bytes, size_t size_bytes)
     return to + size_bytes;
 }
 
-int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer,
-                           int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
-                           const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
-                           size_t headers_bytes, int32_t header_count)
+/* Always inline, so that the record without key and headers gets code of its own. */
+static inline __attribute__((always_inline)) int append(struct kn_batch_writer *writer,
+                                                        struct kn_buffer *buffer,
+                                                        int64_t timestamp_ms, const uint8_t *key,
+                                                        int32_t key_bytes, const uint8_t *value,
+                                                        int32_t value_bytes, const uint8_t *headers,
+                                                        size_t headers_bytes, int32_t header_count)
 {
-    static const uint8_t nothing[1];
-
     /* A null pointer or a negative size is null; an empty string has a pointer. */
     if (!key || key_bytes < 0) key = NULL, key_bytes = 0;
     if (!value || value_bytes < 0) value = NULL, value_bytes = 0;
-    if (!headers) headers = nothing;
 
     size_t room = buffer->capacity_bytes - buffer->size_bytes;
     if (headers_bytes > INT32_MAX ||
@@ -69,7 +69,7 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
     to = put_bytes(to, key, (size_t)key_bytes);
     to = put_bytes(to, value, (size_t)value_bytes);
     to = kn_varint_put(to, header_count);
-    memcpy(to, headers, headers_bytes);
+    if (headers_bytes) memcpy(to, headers, headers_bytes);
     to += headers_bytes;
 
     buffer->size_bytes = (size_t)(to - buffer->data);
@@ -78,11 +78,25 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
     return KN_OK;
 }
 
+int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                           int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
+                           const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
+                           size_t headers_bytes, int32_t header_count)
+{
+    return append(writer, buffer, timestamp_ms, key, key_bytes, value, value_bytes, headers,
+                  headers_bytes, header_count);
+}
+
+int kn_batch_writer_append_value(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                                 int64_t timestamp_ms, const uint8_t *value, int32_t value_bytes)
+{
+    return append(writer, buffer, timestamp_ms, NULL, -1, value, value_bytes, NULL, 0, 0);
+}
+
 uint8_t *kn_header_encode(uint8_t *to, const void *key, int32_t key_bytes, const void *value,
                           int32_t value_bytes)
 {
     static const uint8_t nothing[1];
-
     to = put_bytes(to, key && key_bytes > 0 ? key : nothing, key_bytes > 0 ? (size_t)key_bytes : 0);
     return put_bytes(to, value_bytes < 0 ? NULL : value, value_bytes < 0 ? 0 : (size_t)value_bytes);
 }

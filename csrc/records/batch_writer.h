@@ -62,6 +62,9 @@ int kn_batch_writer_append(struct kn_batch_writer *writer, struct kn_buffer *buf
                            int64_t timestamp_ms, const uint8_t *key, int32_t key_bytes,
                            const uint8_t *value, int32_t value_bytes, const uint8_t *headers,
                            size_t headers_bytes, int32_t header_count);
+/* The same for a record without key and headers, in half the time. */
+int kn_batch_writer_append_value(struct kn_batch_writer *writer, struct kn_buffer *buffer,
+                                 int64_t timestamp_ms, const uint8_t *value, int32_t value_bytes);
 
 /* Encodes one header at `to` (room: 10 + key + value bytes) and returns its end. A NULL value is
  * null. */

@@ -142,6 +142,32 @@ static void test_far_timestamps_wrap_and_come_back(void)
     kn_buffer_give(buffer);
 }
 
+static void test_record_with_only_a_value_has_the_same_bytes(void)
+{
+    struct kn_buffer *buffers[2] = {kn_buffer_take(NULL, 1 << 16), kn_buffer_take(NULL, 1 << 16)};
+    struct kn_batch_writer writers[2];
+    static const uint8_t value[9000] = {1, 2, 3};
+    static const int32_t sizes[] = {-1, 0, 1, 63, 64, 100, 8191, 8192};
+    static const int64_t times[] = {1000, 1000, 999, 1063, 1064, 9191, 9193, INT64_MIN};
+    for (int i = 0; i < 2; i++) kn_batch_writer_init(&writers[i], buffers[i]);
+    for (int i = 0; i < 8; i++) {
+        const uint8_t *data = sizes[i] < 0 ? NULL : value;
+        CHECK_EQ(kn_batch_writer_append(&writers[0], buffers[0], times[i], NULL, -1, data, sizes[i],
+                                        NULL, 0, 0),
+                 KN_OK);
+        CHECK_EQ(kn_batch_writer_append_value(&writers[1], buffers[1], times[i], data, sizes[i]),
+                 KN_OK);
+    }
+    CHECK_EQ(buffers[0]->size_bytes, buffers[1]->size_bytes);
+    size_t records_bytes = buffers[0]->size_bytes - KN_BATCH_HEADER_BYTES;
+    CHECK_EQ(memcmp(buffers[0]->data + KN_BATCH_HEADER_BYTES,
+                    buffers[1]->data + KN_BATCH_HEADER_BYTES, records_bytes),
+             0);
+    CHECK_EQ(writers[0].record_count, writers[1].record_count);
+    CHECK_EQ(writers[0].max_timestamp_ms, writers[1].max_timestamp_ms);
+    for (int i = 0; i < 2; i++) kn_buffer_give(buffers[i]);
+}
+
 static void test_append_refuses_a_record_without_room(void)
 {
     struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
@@ -329,6 +355,7 @@ int main(void)
     RUN(test_header_in_wire_form);
     RUN(test_written_records_are_read_back);
     RUN(test_far_timestamps_wrap_and_come_back);
+    RUN(test_record_with_only_a_value_has_the_same_bytes);
     RUN(test_append_refuses_a_record_without_room);
     RUN(test_log_append_time_is_the_time_of_all);
     RUN(test_a_partial_batch_is_the_end);
