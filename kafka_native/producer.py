@@ -710,8 +710,9 @@ class Producer(ProducerCore):
         try:
             yield
             if consumer is not None:
+                owner = owner_of(consumer)  # first: after a rebalance the coordinator refuses it
                 positions = consumer.position(consumer.assignment())
-                self.send_offsets_to_transaction(positions, owner_of(consumer), timeout)
+                self.send_offsets_to_transaction(positions, owner, timeout)
             self.commit_transaction(timeout)
         except BaseException as error:
             if self._begin_may_abort(error).result():
@@ -1091,14 +1092,19 @@ def transaction_error(producer: Producer) -> KafkaError | None:
 
 
 def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
+    """The identity for a commit; see `checked_owner`."""
+    return checked_owner(consumer.consumer_group_metadata(), consumer.subscription())
+
+
+def checked_owner(group_metadata: object, subscription: list[str]) -> ConsumerGroupMetadata:
     """The identity for a commit. ``KafkaException``: the group has removed this member.
 
     A removed member joins again in its next poll(). Until then it must not commit, because its old
     messages may belong to another member now. Without this check, brokers would accept such offsets
     while the group is empty.
     """
-    identity = _member_of(consumer.consumer_group_metadata())
-    if identity.generation < 0 and consumer.subscription():
+    identity = _member_of(group_metadata)
+    if identity.generation < 0 and subscription:
         text = f"group {identity.group_id} has given this member's partitions away"
         raise KafkaException(KafkaError(KafkaError._ASSIGNMENT_LOST, text, txn_requires_abort=True))
     return identity

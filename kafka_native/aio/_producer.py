@@ -32,6 +32,7 @@ from kafka_native.producer import (
     PARTITIONS_WAIT_S,
     Producer,
     begin_partitions_of,
+    checked_owner,
     wait_s,
 )
 from kafka_native.statistics import ClientMetrics
@@ -504,9 +505,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
         try:
             yield
             if consumer is not None:
-                positions = await consumer.position(await consumer.assignment())
                 metadata = await consumer.consumer_group_metadata()
-                await self.send_offsets_to_transaction(positions, metadata, timeout)
+                owner = checked_owner(metadata, await consumer.subscription())
+                # afterwards: after a rebalance the coordinator refuses the owner
+                positions = await consumer.position(await consumer.assignment())
+                await self.send_offsets_to_transaction(positions, owner, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
             if await wait_for(self._core._begin_may_abort(error)):

@@ -151,6 +151,40 @@ async def test_transaction_commits_consumers_positions(cluster: MockCluster, top
         assert stored.offset == 1
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@in_loop
+async def test_expelled_member_commits_no_positions(
+    cluster: MockCluster, topic: str, protocol: str
+) -> None:
+    """Its messages may belong to another member now. Brokers would accept the offsets."""
+    conf = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "group.id": topic,
+        "group.protocol": protocol,
+        "auto.offset.reset": "earliest",
+        **({"heartbeat.interval.ms": 100} if protocol == "classic" else {}),
+    }
+    cluster.set_heartbeat_interval(0.1)
+    async with producer_of(cluster, topic) as producer, AIOConsumer(conf) as consumer:
+        await producer.init_transactions(WAIT_S)
+        async with producer.transaction(timeout=WAIT_S):
+            await producer.produce(topic, "in")
+        await consumer.subscribe([topic])
+        assert len(await consumer.consume(1, WAIT_S)) == 1
+        member = consumer.memberid()
+        assert member is not None
+        cluster.expel_member(topic, member)
+        deadline = time.monotonic() + WAIT_S
+        while (await consumer.consumer_group_metadata()).generation >= 0:
+            assert time.monotonic() < deadline, "the consumer doesn't know that it was expelled"
+            await asyncio.sleep(0.01)
+        with kafka_error(KafkaError._ASSIGNMENT_LOST):
+            async with producer.transaction(consumer, WAIT_S):
+                pass
+        (stored,) = await consumer.committed([TopicPartition(topic, 0)], WAIT_S)
+        assert stored.offset < 0
+
+
 @in_loop
 async def test_producer_without_transactional_id_refuses_transactions(
     cluster: MockCluster, topic: str
