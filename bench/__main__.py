@@ -26,7 +26,7 @@ from bench.adapters import ADAPTERS, PLAINTEXT, PRODUCING, READING, SCENARIOS, F
 from bench.adapters.program import SOURCES
 from bench.broker import Servers, at_rest, broker, cpu_seconds, landed, loopback_bytes, topic
 from bench.environment import Environment, environment, version
-from bench.plan import Budget, Estimate, estimate
+from bench.plan import Budget, Estimate, estimate, shares_topic
 from bench.report import Rounds, show, table, verdicts
 from bench.saved import MEASURED, OtherRunError, Results, Saved
 from bench.scenarios import GROUPS
@@ -171,8 +171,12 @@ def last_line(text: str) -> str:
 
 @contextmanager
 def prepared(scenario: str, task: Task) -> Iterator[Task]:
-    """Make the topics of a round for scenarios that read. Other scenarios make their own."""
+    """Make the topics of a round for scenarios that share them. Other scenarios make their own."""
     base = base_of(scenario)
+    if shares_topic(base, task) and base not in READING:
+        with topic(task.bootstrap, task.partitions) as name:
+            yield dataclasses.replace(task, topic=name)
+        return
     if base not in (*READING, "wide"):
         yield task
         return
@@ -213,15 +217,20 @@ def fill(task: Task) -> None:
 
 def once(adapter: str, scenario: str, task: Task) -> Figures:
     """Run one measurement, on a new topic unless the task has one."""
-    if task.topic:
-        return measure(adapter, scenario, task)
-    more = task.topics if scenario == "spread" else 0
-    with topic(task.bootstrap, task.partitions, more) as own:
-        figures = measure(adapter, scenario, dataclasses.replace(task, topic=own))
-        if base_of(scenario) in PRODUCING and scenario != "spread":
-            check_landed(
-                adapter, figures, landed(task.bootstrap, own, task.partitions, figures.count)
-            )
+    producing = base_of(scenario) in PRODUCING and scenario != "spread"
+    with ExitStack() as topics:
+        before = 0
+        if not task.topic:
+            more = task.topics if scenario == "spread" else 0
+            own = topics.enter_context(topic(task.bootstrap, task.partitions, more))
+            task = dataclasses.replace(task, topic=own)
+        elif producing:
+            before = landed(task.bootstrap, task.topic, task.partitions, 0)
+        figures = measure(adapter, scenario, task)
+        if producing:
+            wanted = before + figures.count
+            there = landed(task.bootstrap, task.topic, task.partitions, wanted)
+            check_landed(adapter, figures, there - before)
         return figures
 
 

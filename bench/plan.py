@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from bench.adapters import LATENCIES, READING, Task
+from bench.adapters import LATENCIES, PRODUCING, READING, Task
 from bench.report import Rounds
 from bench.variants import base_of
 
@@ -19,6 +19,7 @@ MESSAGE_S = 2e-6  # of a client that no earlier run has measured
 COUNTED = ("cold", "imports", "call")  # their number of repetitions is their own
 COUNTED_S = 5.0
 WAIT_S = 1e-3  # the same, one message at a time
+SHARED_PARTITIONS = 1000  # a topic with so many takes long to make: producers share it
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,22 @@ def estimate(
         else:
             measured_s = task.count * (WAIT_S if base in LATENCIES else MESSAGE_S)
         each_s += RUN_S + measured_s + _topic_s(base, task)
-    round_s = ROUND_S + _topic_s("", task) if base in READING else 0.0
+    round_s = ROUND_S if base in READING else 0.0
+    if shares_topic(base, task):
+        round_s += _topic_s("", task)
     return Estimate(scenario, rounds * (each_s + round_s))
 
 
+def shares_topic(base: str, task: Task) -> bool:
+    """Return whether all clients of a round use the same topic."""
+    wide = base in PRODUCING and base != "spread" and task.partitions >= SHARED_PARTITIONS
+    return base in READING or wide
+
+
 def _topic_s(base: str, task: Task) -> float:
-    """Return the seconds for a run's own topic. All consumers of a round read the same one."""
+    """Return the seconds for a run's own topic."""
     topics = task.topics if base == "spread" else 1
-    return 0.0 if base in READING else PARTITION_S * task.partitions * topics
+    return 0.0 if shares_topic(base, task) else PARTITION_S * task.partitions * topics
 
 
 class Budget:
