@@ -35,7 +35,7 @@ from kafka_native.pending_call import PendingCall
 from kafka_native.protocol.streams import KeyValue, StreamsGroupHeartbeatRequest, TopicInfo
 from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
-from kafka_native.types import ConsumerGroupMetadata, TopicPartition, Uuid
+from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition, Uuid
 
 CLOSED_TEXT = "Streams group member closed"
 CLOSE_S = 30.0
@@ -386,7 +386,8 @@ class StreamsGroupMember(ExclusiveClient):
         Parameters
         ----------
         offsets : list of TopicPartition
-            The next offset to read of each partition.
+            The next offset to read of each partition. OFFSET_INVALID is left out: `position()`
+            returns it before the first message.
         timeout : float
             Seconds; negative waits without limit.
 
@@ -398,17 +399,21 @@ class StreamsGroupMember(ExclusiveClient):
         Raises
         ------
         ValueError
-            An offset is negative.
+            Another offset is negative.
         KafkaException
             UNKNOWN_MEMBER_ID: the group has removed the member. _TIMED_OUT: the coordinator hasn't
             replied in time.
         """
         with self._access():
-            positions = {(each.topic, each.partition): position_of(each) for each in offsets}
+            positions = {
+                (each.topic, each.partition): position_of(each)
+                for each in offsets
+                if each.offset != OFFSET_INVALID
+            }
             if any(position.offset < 0 for position in positions.values()):
                 raise ValueError("an offset to commit can't be negative")
             if not positions:
-                return []
+                return [each.with_error(None) for each in offsets]
             commits = self._control.commits
 
             def make(deadline: float, done: Callable[[Reply], None]) -> list[Call]:
@@ -419,7 +424,7 @@ class StreamsGroupMember(ExclusiveClient):
             return [
                 each.with_error(KafkaError(code) if code else None)
                 for each in offsets
-                for code in [results[each.topic, each.partition]]
+                for code in [results.get((each.topic, each.partition), 0)]
             ]
 
     def report(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kafka_native import (
+    OFFSET_BEGINNING,
     IllegalStateException,
     KafkaError,
     KafkaException,
@@ -399,8 +400,11 @@ def test_commits_carry_the_member_and_its_newest_epoch(client: Client, group: st
         assert error is not None
         assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
         assert member.commit([]) == []
+        assert member.commit([TopicPartition(topic, 0)])[0].error is None, "nothing to commit"
+        mixed = member.commit([TopicPartition(topic, 0), TopicPartition(topic, 1, 12)])
+        assert [each.error for each in mixed] == [None, None]
         with pytest.raises(ValueError, match="negative"):
-            member.commit([TopicPartition(topic, 0)])
+            member.commit([TopicPartition(topic, 0, OFFSET_BEGINNING)])
 
 
 def test_a_removed_member_commits_nothing(client: Client, group: str) -> None:
