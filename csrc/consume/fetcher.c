@@ -25,6 +25,8 @@
 /* Bytes that are opened between two reads from the socket: a broker can't continue a response that
  * the client doesn't read. */
 #define OPEN_BYTES (256 << 10)
+/* So many bytes are opened before the next request is sent: it takes less time than the sending. */
+#define OPEN_FIRST_BYTES (16 << 10)
 #define SESSION_EPOCH_FULL 0
 #define SESSION_EPOCH_NONE (-1) /* the broker keeps no session */
 #define BUCKETS_AT_FIRST 16
@@ -887,6 +889,9 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
 {
     int sent = 0;
     int64_t next_us = KN_NEVER;
+    /* An application that has read everything waits for these few messages. */
+    if (fetcher->job_next < fetcher->job_count && fetcher->job_bytes <= OPEN_FIRST_BYTES)
+        open_jobs(fetcher, OPEN_BYTES);
     if (!fetcher->in_flight && fetcher->slot_count > fetcher->resting_count &&
         fetcher->fetch_version >= KN_FETCH_VERSION_MIN) {
         int64_t left;
@@ -898,7 +903,7 @@ int64_t kn_fetcher_step(struct kn_fetcher *fetcher, int64_t now_us)
         }
     }
     if (fetcher->job_next == fetcher->job_count) return next_us;
-    if (sent) return now_us; /* send the request before opening results */
+    if (sent) return now_us; /* send the request before opening larger results */
     int is_full = open_jobs(fetcher, OPEN_BYTES);
     /* a full queue wakes this thread when it has room */
     if (fetcher->job_next < fetcher->job_count) return is_full ? KN_NEVER : now_us;

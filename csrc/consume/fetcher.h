@@ -8,8 +8,8 @@
  *
  * Only one request is in flight, because the epochs of a session are sequential. To keep the broker
  * busy, the fetcher first only scans a response for the next offsets (in the batch headers). It
- * sends the next request, and then checks and opens the batches. If a batch is unusable, the
- * fetcher detaches its slot and ignores the result in flight for it.
+ * sends the next request, and then checks and opens the batches. A small response is opened first.
+ * If a batch is unusable, the fetcher detaches its slot and ignores the result in flight for it.
  *
  * An iteration handles only slots that changed: a response had data for them, they were attached,
  * or they began or stopped resting. Other slots cost nothing. Only a full request (the first of a

@@ -158,7 +158,7 @@ static void put_partition(struct answer *answer, int32_t partition, int error_co
         put32(answer, 0);
         return;
     }
-    struct kn_buffer *buffer = kn_buffer_take(NULL, 4096);
+    struct kn_buffer *buffer = kn_buffer_take(NULL, 4096 + (size_t)count * 10);
     struct kn_batch_writer writer;
     struct kn_batch_meta meta = {
         .base_offset = offset, .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
@@ -473,24 +473,47 @@ static void test_a_full_queue_delays_the_opening_of_results(void)
     bench_end(&bench, 3);
 }
 
+static void test_a_small_response_is_opened_before_the_next_request(void)
+{
+    struct bench bench = bench_with(1, fifty_bytes);
+    ask(&bench, NOW);
+    struct answer answer = answer_new(0, SESSION, 1);
+    put_partition(&answer, 0, 0, -1, 0, 10);
+    uint32_t serial = bench.broker->fetcher.serial;
+    send_answer(&bench, &answer, NOW);
+    for (int i = 0; i < 3; i++) turn(&bench, 0, NOW);
+    CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
+    CHECK_EQ(bench.broker->fetcher.serial, serial); /* they fill the queue */
+    CHECK_EQ(drop_segments(&bench), 1);
+    ask(&bench, NOW);
+    CHECK_EQ(asked.offsets[0], 10);
+    bench_end(&bench, 1);
+}
+
+static void thousand_bytes(struct kn_engine_config *config)
+{
+    config->fetch.queued_max_bytes = 1000;
+}
+
 static void test_results_after_damage_are_not_delivered(void)
 {
-    struct bench bench = bench_with(2, fifty_bytes);
+    struct bench bench = bench_with(2, thousand_bytes);
     ask(&bench, NOW);
     bench.broker->fetcher.expansion = 1; /* so that the fetched bytes seem to fit */
     struct answer answer = answer_new(0, SESSION, 2);
-    put_partition(&answer, 0, 0, -1, 0, 10);
+    /* so large that the next request is sent before it is opened */
+    put_partition(&answer, 0, 0, -1, 0, 2000);
     size_t at = answer.buffer->size_bytes;
-    put_partition(&answer, 1, 0, -1, 0, 10);
+    put_partition(&answer, 1, 0, -1, 0, 2000);
     answer.buffer->data[at + 38 + 70] ^= 1; /* within its batch */
     send_answer(&bench, &answer, NOW);
     /* The response to the request that was sent before the first response was opened; half of the
      * first is still unopened. */
     ask(&bench, NOW);
-    CHECK_EQ(asked.offsets[1], 10);
+    CHECK_EQ(asked.offsets[1], 2000);
     CHECK_EQ(kn_queue_count(&bench.engine->fetched), 1);
     answer = answer_new(0, SESSION, 1);
-    put_partition(&answer, 1, 0, -1, 10, 10);
+    put_partition(&answer, 1, 0, -1, 2000, 10);
     send_answer(&bench, &answer, NOW);
     int errors = 0;
     for (int i = 0; i < 6; i++) {
@@ -700,6 +723,7 @@ int main(void)
     RUN(test_nothing_is_asked_while_everything_rests);
     RUN(test_a_partition_that_rests_at_two_brokers_wakes_both);
     RUN(test_a_full_queue_delays_the_opening_of_results);
+    RUN(test_a_small_response_is_opened_before_the_next_request);
     RUN(test_results_after_damage_are_not_delivered);
     RUN(test_a_closer_replica_stops_the_slot_and_keeps_queued_segments);
     RUN(test_an_impossible_replica_is_ignored);
