@@ -68,6 +68,39 @@ def fill_batches(client: Client, topic: str, count: int) -> None:
 # --- committed and read back ---
 
 
+@pytest.mark.parametrize("how", ["commit", "unassign", "assign"])
+def test_close_waits_for_an_earlier_commit_while_the_coordinator_is_unknown(
+    client, topic, group, how
+):
+    """The commit has no answer yet when close() begins: it has found no coordinator."""
+    fill(client, topic, 5, partition=0)
+    with manual(client, group, **{"enable.auto.commit": how != "commit"}) as consumer:
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        assert read(consumer, 2) == [0, 1]
+        {
+            "commit": consumer.commit,
+            "unassign": consumer.unassign,
+            "assign": lambda: consumer.assign([]),
+        }[how]()
+    with manual(client, group) as consumer:
+        assert committed(consumer, topic) == 2
+
+
+def test_close_waits_for_an_earlier_commit_that_is_tried_again(client, topic, cluster, group):
+    fill(client, topic, 5, partition=0)
+    outcomes: list[KafkaError | None] = []
+    conf = {"on_commit": lambda error, partitions: outcomes.append(error)}
+    with manual(client, group, **conf) as consumer:
+        consumer.subscribe([topic])
+        assert read(consumer, 2) == [0, 1]
+        codes = [KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, codes)
+        consumer.commit()
+    assert outcomes == [None]
+    with manual(client, group) as consumer:
+        assert committed(consumer, topic) == 2
+
+
 def test_consumer_continues_at_the_groups_offset(client, topic, group):
     fill(client, topic, 20, partition=0)
     with resumed(client, group, topic) as consumer:

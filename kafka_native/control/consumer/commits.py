@@ -224,6 +224,22 @@ class Commit:
         """Later OffsetFetch calls that wait for the end of this commit."""
 
 
+def _settled(commits: Iterable[Commit]) -> list[Commit]:
+    """The commits that are finished, in their order.
+
+    One for which the client holds its partitions also waits for all earlier ones: afterwards the
+    client is no member any more that may commit them.
+    """
+    settled = []
+    is_open = False
+    for commit in commits:
+        if commit.left:
+            is_open = True
+        elif not (commit.held and is_open):
+            settled.append(commit)
+    return settled
+
+
 class Ask:
     """One call of `fetch_committed()`."""
 
@@ -560,7 +576,7 @@ class CommitManager:
         for commit in self._commits:
             self._fail_strangers(commit)
             self._fail_ended(commit)
-        self._end([commit for commit in self._commits if not commit.left])
+        self._end(_settled(self._commits))
         if not self._commits:
             return []
         target = self._coordinator.want(now)
@@ -683,11 +699,11 @@ class CommitManager:
             self._take_group_errors(set(results.values()))
             for commit in batch:
                 self._take_results(commit, results, identity)
-        again = [commit for commit in batch if commit.left]
-        if again:
+        settled = _settled(batch)
+        if len(settled) < len(batch):
             self._not_before = self._clock() + coordinator.pause_s(self._backoff)
-            self._commits[:0] = again
-        self._end([commit for commit in batch if not commit.left])
+            self._commits[:0] = [commit for commit in batch if commit not in settled]
+        self._end(settled)
 
     def _take_group_errors(self, codes: set[int]) -> None:
         """Handles errors that concern the coordinator or the metadata.
