@@ -415,6 +415,7 @@ class PartitionLog:
             self.size_bytes -= len(self._batches.pop().data)
             offset = min(offset, self._bases.pop())
         self.end_offset = offset
+        self.start_offset = min(self.start_offset, offset)  # it was within the first batch
         self.epochs = [entry for entry in self.epochs if entry[1] < offset]
         self._open = {number: first for number, first in self._open.items() if first < offset}
         self._aborted = [each for each in self._aborted if each.last_offset < offset]

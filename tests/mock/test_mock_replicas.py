@@ -64,6 +64,19 @@ def test_a_batch_that_is_cut_is_gone_as_a_whole(cluster: MockCluster, wire: Wire
     assert produce(wire, "a", 0, batch(b"new")).base_offset == 1
 
 
+def test_log_that_begins_within_a_batch_may_lose_this_batch(
+    cluster: MockCluster, wire: Wire
+) -> None:
+    """Otherwise new records would be below the start, where nobody finds them."""
+    cluster.create_topic("a")
+    produce(wire, "a", 0, batch(b"0", b"1", b"2"))
+    cluster.move_log_start("a", 0, 1)
+    cluster.truncate("a", 0, 2)
+    assert cluster.watermarks("a", 0) == (0, 0)
+    assert produce(wire, "a", 0, batch(b"new")).base_offset == 0
+    assert values(fetched(fetch(wire, 0, epoch=1))[0]) == [b"new"]
+
+
 def test_lost_batch_can_be_written_again(cluster: MockCluster, wire: Wire) -> None:
     cluster.create_topic("a")
     for sequence in range(3):
