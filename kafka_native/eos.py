@@ -14,7 +14,7 @@ from typing import Any
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
 from kafka_native.errors import KafkaError, KafkaException
-from kafka_native.producer import Producer, owner_of
+from kafka_native.producer import Producer, owner_of, transaction_error
 from kafka_native.types import OFFSET_STORED, TopicPartition
 
 TRANSACTION_MESSAGES_MAX = 1000
@@ -81,6 +81,8 @@ def process(
     producer.init_transactions(timeout)
     progress = Progress()
     while not until(progress):
+        if not _is_ended(producer, wait, timeout):
+            continue
         taken = [each for each in consumer.consume(messages, wait) if _is_message(each)]
         if not taken:
             continue
@@ -104,6 +106,23 @@ def process(
         progress.messages += len(taken)
         progress.transactions += 1
     return progress
+
+
+def _is_ended(producer: Producer, wait: float, timeout: float) -> bool:
+    """Return True if the last transaction has ended.
+
+    A failure of the coordinator may have interrupted its abort. Then abort it again.
+    """
+    if transaction_error(producer) is None:
+        return True
+    try:
+        producer.abort_transaction(timeout)
+    except KafkaException as error:
+        if not _can_continue(error):
+            raise
+        producer.poll(wait)
+        return False
+    return True
 
 
 def rewind(consumer: Consumer) -> None:

@@ -138,6 +138,21 @@ def test_a_refused_transaction_is_repeated(pipe: Pipe) -> None:
     assert pipe.seen() == list(range(COUNT))
 
 
+def test_an_abort_that_fails_is_tried_again(pipe: Pipe) -> None:
+    """The producer can begin no transaction before the last one has ended."""
+    refused = [ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN]
+
+    def faulty(message: Message) -> list[dict[str, Any]]:
+        while refused and int(message.value()) == 9:
+            code = KafkaError.GROUP_AUTHORIZATION_FAILED
+            pipe.cluster.push_request_errors(refused.pop(), [code, code])
+        return pipe.transform(message)
+
+    progress = pipe.run(faulty)
+    assert progress.messages == COUNT
+    assert pipe.seen() == list(range(COUNT))
+
+
 def test_an_error_of_the_function_is_raised_and_nothing_is_lost(pipe: Pipe) -> None:
     def broken(message: Message) -> list[dict[str, Any]]:
         if int(message.value()) == 20:
