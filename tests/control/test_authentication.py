@@ -352,7 +352,8 @@ def test_a_refusal_before_1_0_is_a_closed_connection() -> None:
     cluster.connect(offer=api_versions(BEFORE_1_0))
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(None, status=STATUS_TRANSPORT)
-    cluster.pool.on_disconnected(event(status=STATUS_TRANSPORT, attempts=1, text="closed"))
+    closed = event(status=STATUS_TRANSPORT, attempts=1, peer_closed=3, text="closed")
+    cluster.pool.on_disconnected(closed)
     [error, *_] = cluster.reported
     assert error.code() == KafkaError._AUTHENTICATION
     assert "check the credentials" in error.str()
@@ -400,6 +401,16 @@ def test_a_connection_that_ends_during_authentication_names_the_step(rounds: int
     )
     assert words in error.str()
     assert "the peer closed the connection" in error.str()
+
+
+def test_local_failure_during_authentication_is_no_authentication_error():
+    cluster = SecuredCluster(plain(), connected=True)
+    cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=STATUS_TRANSPORT)
+    text = "write failed: No buffer space available"
+    cluster.pool.on_disconnected(event(status=STATUS_TRANSPORT, attempts=1, text=text))
+    assert [each.code() for each in cluster.reported] == [KafkaError._TRANSPORT]
+    assert "credentials" not in cluster.reported[0].str()
 
 
 def test_replies_that_cannot_be_read_end_the_connection():

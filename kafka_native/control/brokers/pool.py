@@ -950,7 +950,8 @@ class BrokerPool:
             error = KafkaError(
                 _code_of(event.status), f"{text} ({OLD_BROKER_HINT})" if unanswered else text
             )
-            if self._authenticator is not None and ended_at is not None:
+            # no local failure: the credentials have nothing to do with it
+            if self._authenticator is not None and ended_at is not None and event.peer_closed:
                 error = self._authenticator.explain(ended_at, error)
             elif cut_off and event.peer_closed and self._authenticator is None:
                 error = KafkaError(error.code(), f"{error.str()} ({SASL_HINT})")
