@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import operator
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from functools import partial
@@ -36,7 +37,7 @@ from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.codec import Codec
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
-from kafka_native.consumer_events import OnCommit, begin_give_back
+from kafka_native.consumer_events import OnCommit
 from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -134,6 +135,7 @@ class AIOConsumer:
         self._busy: asyncio.Task[None] | None = None
         self._raised: deque[BaseException] = deque()
         self._deferred_callback: Callable[[], object] | None = None
+        self._undelivered: dict[int, list[Message]] = {}  # by id(), see `_holding()`
         self._closing: asyncio.Task[None] | None = None
         self._deferred_close_s: float | None = None
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
@@ -380,7 +382,7 @@ class AIOConsumer:
                 has_more = collector.take(STEP_ROWS)
                 missing = collector.missing
                 if missing is not None:
-                    if not await self._look_up(missing, collector.in_hand):
+                    if not await self._look_up(missing, collector):
                         break
                     collector.resume()
                 elif has_more:
@@ -397,15 +399,16 @@ class AIOConsumer:
             source.end()
         return collector.batch()
 
-    async def _look_up(self, missing: MissingSchema, in_hand: bool) -> bool:
+    async def _look_up(self, missing: MissingSchema, collector: ColumnCollector) -> bool:
         """Asks the schema registry in a thread.
 
         False: it failed, and the call has records. The next call asks again and raises the error.
         """
-        source = self._source
+        source, in_hand = self._source, collector.in_hand
         source.hold(in_hand)
         try:
-            await asyncio.to_thread(missing.look_up)
+            with self._holding(collector.taken()):
+                await asyncio.to_thread(missing.look_up)
         except Exception:
             if in_hand:
                 return False
@@ -495,7 +498,7 @@ class AIOConsumer:
                 error = self._raised.popleft()
                 self._source.held = bool(self._busy or self._raised)
                 raise error
-            busy = self._busy or self._acquire(self._call_back())
+            busy = self._busy or self._acquire()
             # for max.poll.interval.ms, as the sync consumer does while callbacks run
             self._source.end()
             try:
@@ -504,10 +507,10 @@ class AIOConsumer:
                 self._source.begin()
             self._release(busy)  # in case its loop ended before the done callback ran
 
-    def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` in a task. No call takes messages until it is done."""
+    def _acquire(self) -> asyncio.Task[None]:
+        """Runs the due callbacks in a task. No call takes messages until it is done."""
         self._source.held = True
-        self._busy = task = asyncio.get_running_loop().create_task(work)
+        self._busy = task = asyncio.get_running_loop().create_task(self._call_back())
         task.add_done_callback(self._release)
         return task
 
@@ -573,18 +576,25 @@ class AIOConsumer:
         return core._handled
 
     def _take_back(self, messages: list[Message]) -> None:
-        """Returns messages of a cancelled call to the queue. They don't count as delivered."""
-        if self._source.closed:
-            return
-        if self._busy is not None:
-            # inside a callback: other calls already wait for its task
-            self._source.give_back(messages)
-        else:
-            self._acquire(self._give_back(messages))
+        """Returns messages of a cancelled call to the queue. They don't count as delivered.
 
-    async def _give_back(self, messages: list[Message]) -> None:
-        core = self._core
-        await wait_for(begin_give_back(core._client, core._control.fetches, messages))
+        It waits for the control thread, so the task's next call doesn't count them either.
+        """
+        # After the control thread has stopped, nothing is delivered or committed any more.
+        with contextlib.suppress(RuntimeError, KafkaException):
+            self._source.give_back(messages)
+
+    @contextlib.contextmanager
+    def _holding(self, messages: list[Message]) -> Iterator[None]:
+        """Notes the messages of a call that waits for something outside of the consumer.
+
+        `close()` can't end such a wait, so it gives these messages back before it commits.
+        """
+        self._undelivered[id(messages)] = messages
+        try:
+            yield
+        finally:
+            del self._undelivered[id(messages)]
 
     # --- the group ---
 
@@ -896,6 +906,7 @@ class AIOConsumer:
         try:
             deadline = deadline_of(timeout)
             if not core._client.forked:
+                await self._end_calls()
                 await self._finish(core._control.close, timeout)
         finally:
             try:
@@ -905,6 +916,18 @@ class AIOConsumer:
                 core._shut()
                 self._fetched.end()
                 self._kicks.end()
+
+    async def _end_calls(self) -> None:
+        """Ends the calls that have taken messages, before `close()` commits.
+
+        Each returns its messages, or is cancelled and gives them back.
+        """
+        if self._core._poll_counts()[2]:  # calls that wait with messages in hand
+            self._fetched.attach()
+            self._fetched.handle_readable()
+            await asyncio.sleep(0)  # they run before this task
+        for messages in list(self._undelivered.values()):
+            self._take_back(messages)
 
     async def __aenter__(self) -> Self:
         """The consumer itself."""

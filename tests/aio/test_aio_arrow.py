@@ -367,6 +367,38 @@ async def test_cancelled_look_up_loses_no_record(client: Client) -> None:
 
 
 @in_loop
+async def test_close_commits_no_record_of_a_call_cancelled_in_a_look_up(client: Client) -> None:
+    topic = client.topic()
+    registry = slow_registry(client, topic)
+    other = registry.add({**ORDER, "doc": "another"}, "other")
+    with Producer(client.conf) as producer:
+        producer.produce(topic, orders(other, 10)[0])
+    asked, closed = threading.Event(), threading.Event()
+
+    def answer_later() -> None:
+        if registry.asked[-1] == other:
+            asked.set()
+            closed.wait(WAIT_S)
+
+    registry.hook = answer_later
+    conf = group()
+    consumer = await client.reader(topic, **conf)
+    reading = asyncio.create_task(consumer.consume_arrow(11, WAIT_S, value=Avro(registry), **TYPED))
+    await until(asked.is_set)
+    where = [TopicPartition(topic, 0)]
+    assert (await consumer.position(where))[0].offset == 10
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.sleep(0.05)
+    reading.cancel()
+    await closing
+    closed.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    async with client.consumer(**conf) as other_consumer:
+        assert (await other_consumer.committed(where, WAIT_S))[0].offset < 1
+
+
+@in_loop
 async def test_look_up_that_fails_returns_earlier_records_first(client: Client) -> None:
     topic = client.topic()
     registry = slow_registry(client, topic)
