@@ -89,8 +89,8 @@ class AIOConsumer:
     A queued message is returned at once, without a turn of the loop. To wait, the loop watches a
     descriptor. Callbacks may be functions or coroutine functions. They run in the loop, inside
     `poll()`, `consume()`, iteration, `unsubscribe()` and `close()`. Their exceptions are raised by
-    the call that runs them. They may call all methods of the consumer. A cancelled call loses no
-    message: the next call returns those that it had taken.
+    the call that runs them, CancelledError as RuntimeError. They may call all methods of the
+    consumer. A cancelled call loses no message: the next call returns those that it had taken.
 
     Several tasks of one loop may use it at the same time: each message goes to one of them. After
     ``fork()`` the child has to create its own consumer.
@@ -137,7 +137,9 @@ class AIOConsumer:
         self._deferred_callback: Callable[[], object] | None = None
         self._undelivered: dict[int, list[Message]] = {}  # by id(), see `_holding()`
         self._closing: asyncio.Task[None] | None = None
+        self._close_is_reported = False  # a caller has the outcome of `_closing`
         self._deferred_close_s: float | None = None
+        self._closing_run: asyncio.Task[None] | None = None  # its callback has called close()
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
@@ -503,9 +505,11 @@ class AIOConsumer:
             self._source.end()
             try:
                 await asyncio.wait([busy])
+                self._release(busy)  # in case its loop ended before the done callback ran
+                if busy is self._closing_run:
+                    await self._end_close()
             finally:
                 self._source.begin()
-            self._release(busy)  # in case its loop ended before the done callback ran
 
     def _acquire(self) -> asyncio.Task[None]:
         """Runs the due callbacks in a task. No call takes messages until it is done."""
@@ -525,6 +529,7 @@ class AIOConsumer:
         self._source.held = bool(self._raised)
         later, self._deferred_close_s = self._deferred_close_s, None
         if later is not None and self._closing is None:
+            self._closing_run = task
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
 
     async def _call_back(self) -> None:
@@ -541,6 +546,11 @@ class AIOConsumer:
                 if inspect.isawaitable(outcome):
                     await outcome
                 self._source.touch()
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            # In the call that gets it, a CancelledError would look as if its task were cancelled.
+            raise RuntimeError("a callback raised CancelledError") from error
         finally:
             self._core.run = None
 
@@ -880,15 +890,15 @@ class AIOConsumer:
         """Leaves the group, commits stored offsets (``enable.auto.commit``), and ends all threads.
 
         It calls ``on_revoke`` and ``on_commit``, and ends `poll()` in other tasks. A second call
-        does nothing. In a callback, the consumer is closed as soon as the callback has returned. A
-        call that is cancelled continues in the background.
+        does nothing. In a callback, the consumer is closed as soon as the callback has returned, by
+        the call that runs it. A call that is cancelled continues in the background.
 
         Parameters
         ----------
         timeout : float
             Seconds. When they are over, the consumer is closed as it is; negative waits without
-            limit. If a callback raises, the consumer is closed all the same, and the exception is
-            raised afterwards.
+            limit. If a callback raises, the consumer is closed all the same. Afterwards one call
+            raises the exception.
         """
         if self._core._in_callback():
             self._deferred_close_s = timeout
@@ -897,7 +907,18 @@ class AIOConsumer:
             if self._core._client.closed:
                 return
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
-        await asyncio.shield(self._closing)
+        await self._end_close()
+
+    async def _end_close(self) -> None:
+        """Waits until the consumer is closed. The first caller raises the exception."""
+        closing = self._closing
+        if closing is None or self._close_is_reported:
+            return
+        if not closing.done():
+            await asyncio.wait([closing])
+        if not self._close_is_reported:
+            self._close_is_reported = True
+            closing.result()
 
     async def _close(self, timeout: float) -> None:
         core = self._core
@@ -991,6 +1012,13 @@ class AIOArrowStream:
         if not columns.record_count and not columns.ends:
             raise StopAsyncIteration
         return ArrowBatch(columns)
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task was cancelled. Python 3.10 can't tell: False."""
+    task = asyncio.current_task()
+    cancelling: Callable[[], int] = getattr(task, "cancelling", lambda: 0)
+    return cancelling() > 0
 
 
 async def _step(reference: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:
