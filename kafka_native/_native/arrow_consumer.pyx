@@ -550,6 +550,8 @@ cdef class ColumnCollector:
         taker.missing = None
         if not taker.enough and self.core._may_take():
             taker.take(self.core)
+        if taker.in_hand:
+            self.core._hand_over(taker.first)
         if taker.enough and taker.missing is None and not taker.ends and count + step_max <= kn_columns_record_count(taker.fill.columns) < self.count_max:
             taker.enough = False  # only the step is full
             return True

@@ -1,7 +1,8 @@
 # cython: freethreading_compatible=True
 """The cores' interface for coroutines: calls without waiting, descriptors.
 
-Thread: the event loop's. No function here blocks. delivery.pyx has the awaitable reports.
+Thread: the event loop's. No function here blocks, except `MessageSource.give_back()` for one turn of
+the control thread. delivery.pyx has the awaitable reports.
 """
 cimport cython
 from asyncio import get_running_loop
@@ -113,7 +114,7 @@ cdef class MessageSource:
     cdef ConsumerCore core
     cdef readonly Turns turns
     cdef dict first  # (topic, partition) -> the first offset that fill() has taken
-    # callbacks are running, or messages were given back, so `quick()` returns None
+    # callbacks are running, or an exception has to be raised, so `quick()` returns None
     cdef public bint held
 
     def __init__(self, ConsumerCore core not None):
@@ -146,7 +147,10 @@ cdef class MessageSource:
         self.core._hand_over(self.first)
 
     def give_back(self, list messages not None):
-        """Give undelivered messages back. The consumer returns them again."""
+        """Give undelivered messages back. The consumer returns them again.
+
+        It waits for the control thread, so positions are right when it returns.
+        """
         self.core._give_back(messages)
 
     @property

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import operator
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from functools import partial
@@ -36,7 +37,7 @@ from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.codec import Codec
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
-from kafka_native.consumer_events import OnCommit, begin_give_back
+from kafka_native.consumer_events import OnCommit
 from kafka_native.control.group.rebalance import Kind, Listener, Step
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
@@ -88,8 +89,8 @@ class AIOConsumer:
     A queued message is returned at once, without a turn of the loop. To wait, the loop watches a
     descriptor. Callbacks may be functions or coroutine functions. They run in the loop, inside
     `poll()`, `consume()`, iteration, `unsubscribe()` and `close()`. Their exceptions are raised by
-    the call that runs them. They may call all methods of the consumer. A cancelled call loses no
-    message: the next call returns those that it had taken.
+    the call that runs them, CancelledError as RuntimeError. They may call all methods of the
+    consumer. A cancelled call loses no message: the next call returns those that it had taken.
 
     Several tasks of one loop may use it at the same time: each message goes to one of them. After
     ``fork()`` the child has to create its own consumer.
@@ -134,8 +135,11 @@ class AIOConsumer:
         self._busy: asyncio.Task[None] | None = None
         self._raised: deque[BaseException] = deque()
         self._deferred_callback: Callable[[], object] | None = None
+        self._undelivered: dict[int, list[Message]] = {}  # by id(), see `_holding()`
         self._closing: asyncio.Task[None] | None = None
+        self._close_is_reported = False  # a caller has the outcome of `_closing`
         self._deferred_close_s: float | None = None
+        self._closing_run: asyncio.Task[None] | None = None  # its callback has called close()
         core._control.rebalance.in_application = partial(_step, weakref.ref(self))
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
@@ -380,7 +384,7 @@ class AIOConsumer:
                 has_more = collector.take(STEP_ROWS)
                 missing = collector.missing
                 if missing is not None:
-                    if not await self._look_up(missing, collector.in_hand):
+                    if not await self._look_up(missing, collector):
                         break
                     collector.resume()
                 elif has_more:
@@ -397,15 +401,16 @@ class AIOConsumer:
             source.end()
         return collector.batch()
 
-    async def _look_up(self, missing: MissingSchema, in_hand: bool) -> bool:
+    async def _look_up(self, missing: MissingSchema, collector: ColumnCollector) -> bool:
         """Asks the schema registry in a thread.
 
         False: it failed, and the call has records. The next call asks again and raises the error.
         """
-        source = self._source
+        source, in_hand = self._source, collector.in_hand
         source.hold(in_hand)
         try:
-            await asyncio.to_thread(missing.look_up)
+            with self._holding(collector.taken()):
+                await asyncio.to_thread(missing.look_up)
         except Exception:
             if in_hand:
                 return False
@@ -495,19 +500,21 @@ class AIOConsumer:
                 error = self._raised.popleft()
                 self._source.held = bool(self._busy or self._raised)
                 raise error
-            busy = self._busy or self._acquire(self._call_back())
+            busy = self._busy or self._acquire()
             # for max.poll.interval.ms, as the sync consumer does while callbacks run
             self._source.end()
             try:
                 await asyncio.wait([busy])
+                self._release(busy)  # in case its loop ended before the done callback ran
+                if busy is self._closing_run:
+                    await self._end_close()
             finally:
                 self._source.begin()
-            self._release(busy)  # in case its loop ended before the done callback ran
 
-    def _acquire(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Runs ``work`` in a task. No call takes messages until it is done."""
+    def _acquire(self) -> asyncio.Task[None]:
+        """Runs the due callbacks in a task. No call takes messages until it is done."""
         self._source.held = True
-        self._busy = task = asyncio.get_running_loop().create_task(work)
+        self._busy = task = asyncio.get_running_loop().create_task(self._call_back())
         task.add_done_callback(self._release)
         return task
 
@@ -522,6 +529,7 @@ class AIOConsumer:
         self._source.held = bool(self._raised)
         later, self._deferred_close_s = self._deferred_close_s, None
         if later is not None and self._closing is None:
+            self._closing_run = task
             self._closing = asyncio.get_running_loop().create_task(self._close(later))
 
     async def _call_back(self) -> None:
@@ -538,6 +546,11 @@ class AIOConsumer:
                 if inspect.isawaitable(outcome):
                     await outcome
                 self._source.touch()
+        except asyncio.CancelledError as error:
+            if _is_cancelled():
+                raise
+            # In the call that gets it, a CancelledError would look as if its task were cancelled.
+            raise RuntimeError("a callback raised CancelledError") from error
         finally:
             self._core.run = None
 
@@ -573,18 +586,25 @@ class AIOConsumer:
         return core._handled
 
     def _take_back(self, messages: list[Message]) -> None:
-        """Returns messages of a cancelled call to the queue. They don't count as delivered."""
-        if self._source.closed:
-            return
-        if self._busy is not None:
-            # inside a callback: other calls already wait for its task
-            self._source.give_back(messages)
-        else:
-            self._acquire(self._give_back(messages))
+        """Returns messages of a cancelled call to the queue. They don't count as delivered.
 
-    async def _give_back(self, messages: list[Message]) -> None:
-        core = self._core
-        await wait_for(begin_give_back(core._client, core._control.fetches, messages))
+        It waits for the control thread, so the task's next call doesn't count them either.
+        """
+        # After the control thread has stopped, nothing is delivered or committed any more.
+        with contextlib.suppress(RuntimeError, KafkaException):
+            self._source.give_back(messages)
+
+    @contextlib.contextmanager
+    def _holding(self, messages: list[Message]) -> Iterator[None]:
+        """Notes the messages of a call that waits for something outside of the consumer.
+
+        `close()` can't end such a wait, so it gives these messages back before it commits.
+        """
+        self._undelivered[id(messages)] = messages
+        try:
+            yield
+        finally:
+            del self._undelivered[id(messages)]
 
     # --- the group ---
 
@@ -870,15 +890,15 @@ class AIOConsumer:
         """Leaves the group, commits stored offsets (``enable.auto.commit``), and ends all threads.
 
         It calls ``on_revoke`` and ``on_commit``, and ends `poll()` in other tasks. A second call
-        does nothing. In a callback, the consumer is closed as soon as the callback has returned. A
-        call that is cancelled continues in the background.
+        does nothing. In a callback, the consumer is closed as soon as the callback has returned, by
+        the call that runs it. A call that is cancelled continues in the background.
 
         Parameters
         ----------
         timeout : float
             Seconds. When they are over, the consumer is closed as it is; negative waits without
-            limit. If a callback raises, the consumer is closed all the same, and the exception is
-            raised afterwards.
+            limit. If a callback raises, the consumer is closed all the same. Afterwards one call
+            raises the exception.
         """
         if self._core._in_callback():
             self._deferred_close_s = timeout
@@ -887,7 +907,18 @@ class AIOConsumer:
             if self._core._client.closed:
                 return
             self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
-        await asyncio.shield(self._closing)
+        await self._end_close()
+
+    async def _end_close(self) -> None:
+        """Waits until the consumer is closed. The first caller raises the exception."""
+        closing = self._closing
+        if closing is None or self._close_is_reported:
+            return
+        if not closing.done():
+            await asyncio.wait([closing])
+        if not self._close_is_reported:
+            self._close_is_reported = True
+            closing.result()
 
     async def _close(self, timeout: float) -> None:
         core = self._core
@@ -896,6 +927,7 @@ class AIOConsumer:
         try:
             deadline = deadline_of(timeout)
             if not core._client.forked:
+                await self._end_calls()
                 await self._finish(core._control.close, timeout)
         finally:
             try:
@@ -905,6 +937,18 @@ class AIOConsumer:
                 core._shut()
                 self._fetched.end()
                 self._kicks.end()
+
+    async def _end_calls(self) -> None:
+        """Ends the calls that have taken messages, before `close()` commits.
+
+        Each returns its messages, or is cancelled and gives them back.
+        """
+        if self._core._poll_counts()[2]:  # calls that wait with messages in hand
+            self._fetched.attach()
+            self._fetched.handle_readable()
+            await asyncio.sleep(0)  # they run before this task
+        for messages in list(self._undelivered.values()):
+            self._take_back(messages)
 
     async def __aenter__(self) -> Self:
         """The consumer itself."""
@@ -968,6 +1012,13 @@ class AIOArrowStream:
         if not columns.record_count and not columns.ends:
             raise StopAsyncIteration
         return ArrowBatch(columns)
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task was cancelled. Python 3.10 can't tell: False."""
+    task = asyncio.current_task()
+    cancelling: Callable[[], int] = getattr(task, "cancelling", lambda: 0)
+    return cancelling() > 0
 
 
 async def _step(reference: weakref.ref[AIOConsumer], step: Step, listener: Listener) -> None:

@@ -134,6 +134,32 @@ async def test_offsets_of_a_cancelled_call_are_not_committed(client: Client) -> 
         assert [each.offset for each in await consumer.committed(where)] == [20]
 
 
+@pytest.mark.parametrize("way", ["call", "stream"])
+@in_loop
+async def test_an_exception_in_the_block_commits_no_record_of_the_last_call(
+    client: Client, way: str
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group(**{"auto.commit.interval.ms": 3_600_000})
+    counts: list[int] = []
+
+    async def fail() -> None:
+        async with await client.reader(topic, **conf) as consumer:
+            stream = consumer.arrow_stream(3, WAIT_S)
+            for _ in range(2):
+                next_batch = consumer.consume_arrow(3, WAIT_S) if way == "call" else anext(stream)
+                counts.append(len(await next_batch))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
+    assert all(counts)
+    async with client.consumer(**conf) as consumer:
+        where = [TopicPartition(topic, 0)]
+        assert (await consumer.committed(where, WAIT_S))[0].offset == counts[0]
+
+
 @in_loop
 async def test_due_callback_ends_the_call_and_runs_in_the_next_one(client: Client) -> None:
     topic = client.topic()
@@ -338,6 +364,38 @@ async def test_cancelled_look_up_loses_no_record(client: Client) -> None:
             await reading
         batch = await consumer.consume_arrow(10, WAIT_S, value=avro, **TYPED)
         assert values(batch, "id") == list(range(10))
+
+
+@in_loop
+async def test_close_commits_no_record_of_a_call_cancelled_in_a_look_up(client: Client) -> None:
+    topic = client.topic()
+    registry = slow_registry(client, topic)
+    other = registry.add({**ORDER, "doc": "another"}, "other")
+    with Producer(client.conf) as producer:
+        producer.produce(topic, orders(other, 10)[0])
+    asked, closed = threading.Event(), threading.Event()
+
+    def answer_later() -> None:
+        if registry.asked[-1] == other:
+            asked.set()
+            closed.wait(WAIT_S)
+
+    registry.hook = answer_later
+    conf = group()
+    consumer = await client.reader(topic, **conf)
+    reading = asyncio.create_task(consumer.consume_arrow(11, WAIT_S, value=Avro(registry), **TYPED))
+    await until(asked.is_set)
+    where = [TopicPartition(topic, 0)]
+    assert (await consumer.position(where))[0].offset == 10
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.sleep(0.05)
+    reading.cancel()
+    await closing
+    closed.set()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    async with client.consumer(**conf) as other_consumer:
+        assert (await other_consumer.committed(where, WAIT_S))[0].offset < 1
 
 
 @in_loop

@@ -1,0 +1,186 @@
+"""AIOConsumer: messages of calls that are cancelled or ended, and what is committed then."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from kafka_native import Consumer, TopicPartition
+from kafka_native.aio import AIOConsumer
+from tests.waiting import WAIT_S
+
+from .support import Client, group, in_loop, until
+
+TakeAll = Callable[[AIOConsumer], Awaitable[Any]]
+"""A call that waits for more messages than there are."""
+
+CALLS: dict[str, TakeAll] = {
+    "consume": lambda consumer: consumer.consume(1000, WAIT_S),
+    "consume_arrow": lambda consumer: consumer.consume_arrow(1000, WAIT_S),
+}
+each_call = pytest.mark.parametrize(
+    "call", [pytest.param(call, id=name) for name, call in CALLS.items()]
+)
+
+
+def committed(client: Client, conf: dict[str, Any], topic: str, partition: int = 0) -> int:
+    """Return the committed offset of a partition, 0 without one."""
+    with Consumer({**client.conf, **conf}) as consumer:
+        found = consumer.committed([TopicPartition(topic, partition)], WAIT_S)
+        return max(0, found[0].offset)
+
+
+def start(consumer: AIOConsumer, call: TakeAll) -> asyncio.Task[Any]:
+    async def take() -> Any:
+        return await call(consumer)
+
+    return asyncio.create_task(take())
+
+
+def has_taken_all(consumer: AIOConsumer, topic: str) -> bool:
+    return consumer._core.position([TopicPartition(topic, 0)])[0].offset == 10
+
+
+async def taking(consumer: AIOConsumer, call: TakeAll, topic: str) -> asyncio.Task[Any]:
+    """Start a call and return it when it has taken all ten messages and waits for more."""
+    task = start(consumer, call)
+    await until(lambda: has_taken_all(consumer, topic))
+    return task
+
+
+async def after_cancel(
+    consumer: AIOConsumer, call: TakeAll, topic: str, then: Callable[[], Awaitable[Any]]
+) -> Any:
+    """Cancel a call that has taken all ten messages. Its task calls ``then`` at once."""
+
+    async def take() -> Any:
+        with pytest.raises(asyncio.CancelledError):
+            await call(consumer)
+        return await then()
+
+    task = asyncio.create_task(take())
+    await until(lambda: has_taken_all(consumer, topic))
+    task.cancel()
+    return await task
+
+
+async def commit(consumer: AIOConsumer, topic: str) -> object:
+    done = await consumer.commit(asynchronous=False)
+    return done and done[0].offset
+
+
+async def position(consumer: AIOConsumer, topic: str) -> object:
+    return (await consumer.position([TopicPartition(topic, 0)]))[0].offset
+
+
+async def unassign(consumer: AIOConsumer, topic: str) -> object:
+    await consumer.unassign()  # commits
+    while (offset := (await consumer.committed([TopicPartition(topic, 0)]))[0].offset) < 2:
+        await asyncio.sleep(0.01)
+    return offset
+
+
+@each_call
+@pytest.mark.parametrize("ask", [commit, position, unassign])
+@in_loop
+async def test_the_next_call_counts_no_message_of_a_cancelled_call(
+    client: Client, call: TakeAll, ask: Callable[[AIOConsumer, str], Awaitable[object]]
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group(**{"auto.commit.interval.ms": 3_600_000})
+    async with await client.reader(topic, **conf) as consumer:
+        assert len(await consumer.consume(2, WAIT_S)) == 2
+        await consumer.committed([TopicPartition(topic, 0)])  # the coordinator is known
+        offset = await after_cancel(consumer, call, topic, lambda: ask(consumer, topic))
+        assert offset == 2
+
+
+@each_call
+@in_loop
+async def test_a_seek_after_a_cancelled_call_stays(client: Client, call: TakeAll) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    async with await client.reader(topic) as consumer:
+        where = TopicPartition(topic, 0, 7)
+        await after_cancel(consumer, call, topic, lambda: consumer.seek(where))
+        assert [each.offset() for each in await consumer.consume(3, WAIT_S)] == [7, 8, 9]
+
+
+@each_call
+@pytest.mark.parametrize("turns", range(4))
+@in_loop
+async def test_close_commits_no_message_of_a_call_cancelled_meanwhile(
+    client: Client, call: TakeAll, turns: int
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group()
+    consumer = await client.reader(topic, **conf)
+    assert len(await consumer.consume(2, WAIT_S)) == 2
+    task = await taking(consumer, call, topic)
+    closing = asyncio.create_task(consumer.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await closing
+    outcomes = await asyncio.gather(task, return_exceptions=True)
+    returned = 0 if isinstance(outcomes[0], BaseException) else len(outcomes[0])
+    assert await asyncio.to_thread(committed, client, conf, topic) == 2 + returned
+
+
+@in_loop
+async def test_close_commits_no_message_of_several_cancelled_calls(client: Client) -> None:
+    topic = client.topic(2)
+    conf = group()
+    consumer = await client.reader(topic, 2, **conf)
+    tasks = []
+    async with client.producer() as producer:
+        for number, call in enumerate(CALLS.values()):
+            partition = TopicPartition(topic, number)
+            await consumer.pause([TopicPartition(topic, 1 - number)])
+            await consumer.resume([partition])
+            await (await producer.produce(topic, b"x", partition=number))
+            tasks.append(start(consumer, call))
+            await until(lambda at=partition: consumer._core.position([at])[0].offset == 1)  # type: ignore[misc]
+    closing = asyncio.create_task(consumer.close())
+    await asyncio.sleep(0)
+    for task in tasks:
+        task.cancel()
+    await closing
+    await asyncio.wait(tasks)
+    assert all(task.cancelled() for task in tasks)
+    for number in range(2):
+        assert await asyncio.to_thread(committed, client, conf, topic, number) == 0
+
+
+@each_call
+@in_loop
+async def test_close_commits_the_messages_that_it_makes_a_call_return(
+    client: Client, call: TakeAll
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group()
+    consumer = await client.reader(topic, **conf)
+    task = await taking(consumer, call, topic)
+    await consumer.close()
+    assert len(await task) == 10
+    assert await asyncio.to_thread(committed, client, conf, topic) == 10
+
+
+@in_loop
+async def test_a_coroutine_that_is_dropped_gives_its_messages_back(client: Client) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    async with await client.reader(topic) as consumer:
+        call: Any = consumer.consume(1000, WAIT_S)
+        while await position(consumer, topic) != 10:
+            waiter = call.send(None)  # as its task does
+            waiter._asyncio_future_blocking = False
+            await asyncio.wait([waiter], timeout=0.1)
+        call.close()
+        assert await position(consumer, topic) == 0
