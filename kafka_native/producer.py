@@ -1099,9 +1099,8 @@ def owner_of(consumer: Reader) -> ConsumerGroupMetadata:
 def checked_owner(group_metadata: object, subscription: list[str]) -> ConsumerGroupMetadata:
     """The identity for a commit. ``KafkaException``: the group has removed this member.
 
-    A removed member joins again in its next poll(). Until then it must not commit, because its old
-    messages may belong to another member now. Without this check, brokers would accept such offsets
-    while the group is empty.
+    It joins again in its next poll(). Until then it must not commit: others may own its partitions.
+    Without this check, brokers would accept such offsets while the group is empty.
     """
     identity = _member_of(group_metadata)
     if identity.generation < 0 and subscription:
@@ -1113,10 +1112,10 @@ def checked_owner(group_metadata: object, subscription: list[str]) -> ConsumerGr
 def _member_of(given: object) -> ConsumerGroupMetadata:
     if isinstance(given, bytes):
         return ConsumerGroupMetadata.from_bytes(given)
-    if not isinstance(given, ConsumerGroupMetadata):
-        text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
-        raise TypeError(f"{text}, not {type(given).__name__}")
-    return given
+    if isinstance(given, ConsumerGroupMetadata):
+        return given
+    text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
+    raise TypeError(f"{text}, not {type(given).__name__}")
 
 
 def wait_s(deadline: float | None) -> float:

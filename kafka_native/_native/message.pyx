@@ -631,7 +631,7 @@ cdef Message legacy_message_of(Batch batch, kn_record_reader *reader, const uint
     try:
         return _legacy_message(batch, record)
     except MemoryError:
-        reader.span.at = start
+        _unread(reader, start)
         raise
 
 
@@ -754,7 +754,7 @@ cdef bint _reserve_message() noexcept:
 
 
 cdef inline void _unread(kn_record_reader *reader, const uint8_t *start) noexcept:
-    # Go back to the record that the reader, of records of magic 2, has just read.
+    # Go back to the record that the reader has just read.
     reader.span.at = start
     reader.left += 1
 
