@@ -99,7 +99,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         check_is_mapping(producer_conf)
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
-        self._tasks = set()
+        self._tasks = {}
         for name in CALLBACKS:
             if callable(conf.get(name)):
                 conf[name] = partial(called, weakref.ref(self), conf[name])
@@ -118,7 +118,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._waiter = Waiter(
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
-        self._closing: asyncio.Task[None] | None = None
+        self._closing = None
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
         return new_role(Core, self._host, conf)
@@ -536,19 +536,21 @@ class AIOProducer(Callbacks, AIOProducerCore):
         From the call on, no message can be produced. Messages of a transaction that has to be
         aborted aren't waited for: their reports have its error. Messages that are still queued when
         the time is up are dropped: their reports fail with _PURGE_QUEUE, and a warning in the log
-        has their number. A call that is cancelled continues in the background.
+        has their number. A call that is cancelled continues in the background. A second call waits
+        for the first one.
+
+        Then it waits for coroutines of callbacks that still run, for up to 60 seconds. In a
+        callback, or in a task that a callback has started, it doesn't wait for them.
 
         Parameters
         ----------
         timeout : float
             Seconds; negative waits until all messages are delivered.
         """
-        if self._closing is None:
-            if self._core._client.closed:
-                return
-            self._slow = True  # so that produce() sees `_closing`
-            self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
-        await asyncio.shield(self._closing)
+        if self._closing is None and self._core._client.closed:
+            return
+        self._slow = True  # so that produce() sees `_closing`
+        await self._close_once(partial(self._close, timeout))
 
     async def _close(self, timeout: float) -> None:
         core = self._core
@@ -567,8 +569,6 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 core._warn_of_dropped()
                 core._shut()  # serves the last reports
                 self._waiter.end()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
     async def __aenter__(self) -> Self:
         """The producer itself."""

@@ -287,6 +287,17 @@ async def test_cancelled_close_continues(client: Client) -> None:
 
 
 @in_loop
+async def test_second_close_does_not_repeat_the_error_of_the_first(client: Client) -> None:
+    producer = client.producer()
+    outcomes = await asyncio.gather(
+        producer.close(float("nan")), producer.close(), return_exceptions=True
+    )
+    assert isinstance(outcomes[0], ValueError)
+    assert outcomes[1] is None
+    await producer.close()
+
+
+@in_loop
 async def test_reports_of_a_garbage_collected_producer_fail(client: Client) -> None:
     delivery = await AIOProducer({"bootstrap.servers": "127.0.0.1:1"}).produce("t", b"x")
     gc.collect()
