@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.coroutines import AIOProducerCore, flush_begin, flush_end
@@ -24,9 +24,11 @@ from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, running_lo
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.config import check_is_mapping
+from kafka_native.control.main_thread import bound_s
 from kafka_native.control.producer.transaction_calls import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.pending_call import PendingCall
 from kafka_native.producer import (
     CLOSED_TEXT,
     PARTITIONS_WAIT_S,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kafka_native.interceptors import Chain
+
+ABORT_MAX_S: Final = 5.0
+"""How long close() waits for an abort that continues in the background."""
 
 
 class AIOProducer(Callbacks, AIOProducerCore):
@@ -119,6 +124,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
         self._closing = None
+        # continues an abort after its block was cancelled again
+        self._abort: asyncio.Task[None] | None = None
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
         return new_role(Core, self._host, conf)
@@ -453,6 +460,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def abort_transaction(self, timeout: float = -1) -> None:
         """Drops messages that aren't sent yet, then aborts; see `Producer.abort_transaction`."""
+        if self._abort is not None and self._abort is not asyncio.current_task():
+            self._abort.cancel()  # this call continues it
         await self._end_transaction(timeout, abort=True)
 
     async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
@@ -492,7 +501,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
     ) -> AsyncIterator[None]:
         """A transaction as an ``async with`` block.
 
-        It is committed at the end of the block, and aborted if the block raises or is cancelled.
+        It is committed at the end of the block, and aborted if the block raises or is cancelled. If
+        the task is cancelled again during the abort, the abort continues in the background. The
+        next block waits for its end.
 
         Parameters
         ----------
@@ -501,8 +512,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
         timeout : float
             Seconds for each call; negative waits without limit.
         """
-        await self.begin_transaction()
+        if self._abort is not None:
+            await asyncio.wait({self._abort}, timeout=bound_s(timeout))
+        begun = self._core._begin_new_transaction()
         try:
+            await wait_for(begun)
             yield
             if consumer is not None:
                 metadata = await consumer.consumer_group_metadata()
@@ -512,9 +526,25 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 await self.send_offsets_to_transaction(positions, owner, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
-            if await wait_for(self._core._begin_may_abort(error)):
-                await self.abort_transaction(timeout)
+            # in a task of its own: another cancel must not end it between two steps
+            abort = asyncio.get_running_loop().create_task(self._abort_block(begun, error, timeout))
+            try:
+                await asyncio.shield(abort)
+            finally:
+                if not abort.done():
+                    self._abort = abort
             raise
+
+    async def _abort_block(
+        self, begun: PendingCall[None], error: BaseException, timeout: float
+    ) -> None:
+        """Aborts the transaction of a block that has raised ``error``."""
+        try:
+            await wait_for(begun)  # the block may have been cancelled before that
+        except KafkaException:
+            return  # an open transaction isn't the block's own
+        if await wait_for(self._core._begin_may_abort(error)):
+            await self.abort_transaction(timeout)
 
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error, None if there is none; see `Producer.fatal_error`."""
@@ -560,6 +590,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
             core._fail_lost()
             if timeout != 0:
                 await self._wait_for_reports(timeout)
+            if self._abort is not None:
+                left = ABORT_MAX_S if deadline is None else min(left_s(deadline), ABORT_MAX_S)
+                await asyncio.wait({self._abort}, timeout=left)
         finally:
             self._waiter.detach()
             try:
