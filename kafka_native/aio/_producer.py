@@ -20,7 +20,7 @@ from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, running_loop, wait_for
+from kafka_native.aio._loop import Line, Waiter, call_in_loop, end_threads, running_loop, wait_for
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.config import check_is_mapping
@@ -123,6 +123,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._waiter = Waiter(
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
+        self._line = Line()  # calls that wait for room in the queue
         self._closing = None
         # continues an abort after its block was cancelled again
         self._abort: asyncio.Task[None] | None = None
@@ -147,7 +148,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Queues one message. Await the call: a full queue is waited for.
 
         The arguments are those of `Producer.produce`. With ``max.block.ms``, the wait for room is
-        no longer than that; without, it lasts until there is room.
+        no longer than that; without, it lasts until there is room. Waiting calls continue in the
+        order in which they began to wait.
 
         Returns
         -------
@@ -235,21 +237,22 @@ class AIOProducer(Callbacks, AIOProducerCore):
             self._check_open()
 
     async def _queue_later(self, *message: object) -> None:
-        """Queues a message when there is room. Every report makes room."""
+        """Queues a message when there is room and it is its turn. Every report makes room."""
         core = self._core
         deadline = deadline_of(core.block_s or None)
         in_time = True
         flush_begin(core)
         try:
-            while True:
-                try:
-                    await self._queue_with_partitions(*message)
-                    return
-                except BufferError:
-                    if not in_time or len(core) == 0:
-                        raise
-                in_time = await self._waiter.wait(deadline)
-                self._check_open()
+            async with self._line.turn(deadline):
+                while True:
+                    self._check_open()
+                    try:
+                        await self._queue_with_partitions(*message)
+                        return
+                    except BufferError:
+                        if not in_time or len(core) == 0:
+                            raise
+                    in_time = await self._waiter.wait(deadline)
         finally:
             self._turns.begin()
             flush_end(core)
