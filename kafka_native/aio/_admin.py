@@ -136,7 +136,8 @@ class AIOAdminClient(Callbacks):
         """
         check_is_mapping(admin_conf)
         conf = dict(admin_conf)
-        self._tasks = set()
+        self._tasks = {}
+        self._closing = None
         self._loop: asyncio.AbstractEventLoop | None = None
         for name in CALLBACKS:
             if callable(conf.get(name)):
@@ -161,7 +162,8 @@ class AIOAdminClient(Callbacks):
                 "others: AdminClient.of"
             )
         admin = cls.__new__(cls)
-        admin._tasks = set()
+        admin._tasks = {}
+        admin._closing = None
         admin._loop = None
         admin._core = AdminClient.of(client if isinstance(client, Client) else client._core)
         admin._owner = client
@@ -182,13 +184,22 @@ class AIOAdminClient(Callbacks):
         return served
 
     async def close(self) -> None:
-        """Closes the client. Unfinished futures fail with _DESTROY. A second call does nothing."""
+        """Closes the client. Unfinished futures fail with _DESTROY. A second call does nothing.
+
+        A call that is cancelled continues in the background. At its end, the call waits for
+        coroutines of callbacks that still run, for up to 60 seconds. In a callback, or in a task
+        that a callback has started, it doesn't wait for them.
+        """
+        self._core._closed = True  # from now on calls are refused
+        await self._close_once(self._close)
+
+    async def _close(self) -> None:
         core = self._core
-        if self._owner is None and not core._client.closed:
-            await end_threads(core._client)
-        core.close()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        try:
+            if self._owner is None and not core._client.closed:
+                await end_threads(core._client)
+        finally:
+            core.close()
 
     async def __aenter__(self) -> Self:
         """The client itself."""

@@ -9,8 +9,10 @@ import asyncio
 import contextlib
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
+from itertools import islice
 from typing import TypeVar
 
 from kafka_native._native.coroutines import WakeupFd
@@ -73,7 +75,7 @@ class Waiter:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._wakeup = WakeupFd(engine, deliveries)
         self._on_readable = on_readable
-        self._waiters: set[asyncio.Future[None]] = set()
+        self._waiters: dict[asyncio.Future[None], None] = {}  # in the order in which they wake up
 
     def attach(self) -> asyncio.AbstractEventLoop:
         """Registers the descriptor in the running loop and returns the loop.
@@ -132,17 +134,49 @@ class Waiter:
             if not left:
                 return False
             timer = loop.call_later(left, wake, waiter)
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
         try:
             await waiter
         finally:
-            self._waiters.discard(waiter)
+            self._waiters.pop(waiter, None)
             if timer is not None:
                 timer.cancel()
         return deadline is None or time.monotonic() < deadline
 
     def __del__(self) -> None:
         self.detach()
+
+
+class Line:
+    """Coroutines that wait for the same thing take turns, in the order in which they came."""
+
+    def __init__(self) -> None:
+        """Nobody waits."""
+        self._turns: dict[asyncio.Future[None], None] = {}
+
+    @asynccontextmanager
+    async def turn(self, deadline: float | None) -> AsyncIterator[None]:
+        """Waits for the turn of this coroutine. It lasts until the end of the block.
+
+        The turn also begins when the time is up.
+        """
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = loop.create_future()
+        if any(other.get_loop() is not loop for other in islice(self._turns, 1)):
+            self._turns.clear()  # their loop has ended
+        if not self._turns:
+            wake(turn)
+        self._turns[turn] = None
+        timer = None if deadline is None else loop.call_later(left_s(deadline), wake, turn)
+        try:
+            await turn
+            yield
+        finally:
+            self._turns.pop(turn, None)
+            if timer is not None:
+                timer.cancel()
+            for following in islice(self._turns, 1):
+                wake(following)
 
 
 def _on_readable(reference: weakref.ref[Waiter]) -> None:

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.coroutines import AIOProducerCore, flush_begin, flush_end
@@ -20,13 +20,15 @@ from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
 from kafka_native.aio._consumer import AIOConsumer
-from kafka_native.aio._loop import Waiter, call_in_loop, end_threads, running_loop, wait_for
+from kafka_native.aio._loop import Line, Waiter, call_in_loop, end_threads, running_loop, wait_for
 from kafka_native.client_core import ClientCore, new_role
 from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.config import check_is_mapping
+from kafka_native.control.main_thread import bound_s
 from kafka_native.control.producer.transaction_calls import Kind
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
+from kafka_native.pending_call import PendingCall
 from kafka_native.producer import (
     CLOSED_TEXT,
     PARTITIONS_WAIT_S,
@@ -51,6 +53,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kafka_native.interceptors import Chain
+
+ABORT_MAX_S: Final = 5.0
+"""How long close() waits for an abort that continues in the background."""
 
 
 class AIOProducer(Callbacks, AIOProducerCore):
@@ -99,7 +104,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         check_is_mapping(producer_conf)
         conf = dict(producer_conf)
         conf["delivery.report.only.error"] = False
-        self._tasks = set()
+        self._tasks = {}
         for name in CALLBACKS:
             if callable(conf.get(name)):
                 conf[name] = partial(called, weakref.ref(self), conf[name])
@@ -118,7 +123,10 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self._waiter = Waiter(
             core._client.engine, deliveries=True, on_readable=partial(serve, weakref.ref(self))
         )
-        self._closing: asyncio.Task[None] | None = None
+        self._line = Line()  # calls that wait for room in the queue
+        self._closing = None
+        # continues an abort after its block was cancelled again
+        self._abort: asyncio.Task[None] | None = None
 
     def _make_core(self, conf: Mapping[str, Any]) -> Core:
         return new_role(Core, self._host, conf)
@@ -140,7 +148,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
         """Queues one message. Await the call: a full queue is waited for.
 
         The arguments are those of `Producer.produce`. With ``max.block.ms``, the wait for room is
-        no longer than that; without, it lasts until there is room.
+        no longer than that; without, it lasts until there is room. Waiting calls continue in the
+        order in which they began to wait.
 
         Returns
         -------
@@ -228,21 +237,22 @@ class AIOProducer(Callbacks, AIOProducerCore):
             self._check_open()
 
     async def _queue_later(self, *message: object) -> None:
-        """Queues a message when there is room. Every report makes room."""
+        """Queues a message when there is room and it is its turn. Every report makes room."""
         core = self._core
         deadline = deadline_of(core.block_s or None)
         in_time = True
         flush_begin(core)
         try:
-            while True:
-                try:
-                    await self._queue_with_partitions(*message)
-                    return
-                except BufferError:
-                    if not in_time or len(core) == 0:
-                        raise
-                in_time = await self._waiter.wait(deadline)
-                self._check_open()
+            async with self._line.turn(deadline):
+                while True:
+                    self._check_open()
+                    try:
+                        await self._queue_with_partitions(*message)
+                        return
+                    except BufferError:
+                        if not in_time or len(core) == 0:
+                            raise
+                    in_time = await self._waiter.wait(deadline)
         finally:
             self._turns.begin()
             flush_end(core)
@@ -453,6 +463,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def abort_transaction(self, timeout: float = -1) -> None:
         """Drops messages that aren't sent yet, then aborts; see `Producer.abort_transaction`."""
+        if self._abort is not None and self._abort is not asyncio.current_task():
+            self._abort.cancel()  # this call continues it
         await self._end_transaction(timeout, abort=True)
 
     async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
@@ -492,7 +504,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
     ) -> AsyncIterator[None]:
         """A transaction as an ``async with`` block.
 
-        It is committed at the end of the block, and aborted if the block raises or is cancelled.
+        It is committed at the end of the block, and aborted if the block raises or is cancelled. If
+        the task is cancelled again during the abort, the abort continues in the background. The
+        next block waits for its end.
 
         Parameters
         ----------
@@ -501,8 +515,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
         timeout : float
             Seconds for each call; negative waits without limit.
         """
-        await self.begin_transaction()
+        if self._abort is not None:
+            await asyncio.wait({self._abort}, timeout=bound_s(timeout))
+        begun = self._core._begin_new_transaction()
         try:
+            await wait_for(begun)
             yield
             if consumer is not None:
                 metadata = await consumer.consumer_group_metadata()
@@ -512,9 +529,25 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 await self.send_offsets_to_transaction(positions, owner, timeout)
             await self.commit_transaction(timeout)
         except BaseException as error:
-            if await wait_for(self._core._begin_may_abort(error)):
-                await self.abort_transaction(timeout)
+            # in a task of its own: another cancel must not end it between two steps
+            abort = asyncio.get_running_loop().create_task(self._abort_block(begun, error, timeout))
+            try:
+                await asyncio.shield(abort)
+            finally:
+                if not abort.done():
+                    self._abort = abort
             raise
+
+    async def _abort_block(
+        self, begun: PendingCall[None], error: BaseException, timeout: float
+    ) -> None:
+        """Aborts the transaction of a block that has raised ``error``."""
+        try:
+            await wait_for(begun)  # the block may have been cancelled before that
+        except KafkaException:
+            return  # an open transaction isn't the block's own
+        if await wait_for(self._core._begin_may_abort(error)):
+            await self.abort_transaction(timeout)
 
     def fatal_error(self) -> KafkaError | None:
         """Returns the fatal error, None if there is none; see `Producer.fatal_error`."""
@@ -536,19 +569,21 @@ class AIOProducer(Callbacks, AIOProducerCore):
         From the call on, no message can be produced. Messages of a transaction that has to be
         aborted aren't waited for: their reports have its error. Messages that are still queued when
         the time is up are dropped: their reports fail with _PURGE_QUEUE, and a warning in the log
-        has their number. A call that is cancelled continues in the background.
+        has their number. A call that is cancelled continues in the background. A second call waits
+        for the first one.
+
+        Then it waits for coroutines of callbacks that still run, for up to 60 seconds. In a
+        callback, or in a task that a callback has started, it doesn't wait for them.
 
         Parameters
         ----------
         timeout : float
             Seconds; negative waits until all messages are delivered.
         """
-        if self._closing is None:
-            if self._core._client.closed:
-                return
-            self._slow = True  # so that produce() sees `_closing`
-            self._closing = asyncio.get_running_loop().create_task(self._close(timeout))
-        await asyncio.shield(self._closing)
+        if self._closing is None and self._core._client.closed:
+            return
+        self._slow = True  # so that produce() sees `_closing`
+        await self._close_once(partial(self._close, timeout))
 
     async def _close(self, timeout: float) -> None:
         core = self._core
@@ -558,6 +593,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
             core._fail_lost()
             if timeout != 0:
                 await self._wait_for_reports(timeout)
+            if self._abort is not None:
+                left = ABORT_MAX_S if deadline is None else min(left_s(deadline), ABORT_MAX_S)
+                await asyncio.wait({self._abort}, timeout=left)
         finally:
             self._waiter.detach()
             try:
@@ -567,8 +605,6 @@ class AIOProducer(Callbacks, AIOProducerCore):
                 core._warn_of_dropped()
                 core._shut()  # serves the last reports
                 self._waiter.end()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
 
     async def __aenter__(self) -> Self:
         """The producer itself."""

@@ -124,6 +124,22 @@ async def test_close_fails_unfinished_operations(cluster: MockCluster) -> None:
 
 
 @in_loop
+async def test_cancelled_close_continues(cluster: MockCluster) -> None:
+    admin = AIOAdminClient(conf(cluster))
+    await admin.list_topics(timeout=WAIT_S)
+    closing = asyncio.create_task(admin.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    with pytest.raises(RuntimeError, match="closed"):
+        admin.list_consumer_groups()
+    await asyncio.wait_for(admin.close(), 10)
+    assert admin._core._client.closed
+    await admin.close()
+
+
+@in_loop
 async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockCluster) -> None:
     async with (
         AIOProducer(conf(cluster)) as producer,

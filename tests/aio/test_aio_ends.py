@@ -9,16 +9,17 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from kafka_native import TopicPartition
-from kafka_native.aio import AIOConsumer
+from kafka_native import KafkaError, Message, TopicPartition
+from kafka_native.aio import AIOAdminClient, AIOConsumer, AIOProducer, _callbacks
 from tests.waiting import PROGRAM_S, WAIT_S
 
-from .support import Client, in_loop
+from .support import Client, in_loop, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -204,3 +205,144 @@ async def test_calls_start_no_threads(client: Client) -> None:
             producer.flush(),
         )
         assert threads() == before
+
+
+async def close_directly(client: AIOProducer | AIOAdminClient) -> None:
+    await client.close()
+
+
+async def close_in_a_task(client: AIOProducer | AIOAdminClient) -> None:
+    await asyncio.create_task(client.close())
+
+
+async def close_in_a_group(client: AIOProducer | AIOAdminClient) -> None:
+    await asyncio.gather(client.close(), client.close())
+
+
+async def close_within_a_time(client: AIOProducer | AIOAdminClient) -> None:
+    await asyncio.wait_for(client.close(), WAIT_S)
+
+
+Close = Callable[["AIOProducer | AIOAdminClient"], Awaitable[None]]
+CLOSES = [close_directly, close_in_a_task, close_in_a_group, close_within_a_time]
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@in_loop
+async def test_producer_can_be_closed_in_its_callback(client: Client, close: Close) -> None:
+    ended: list[bool] = []
+
+    async def on_delivery(error: KafkaError | None, message: Message) -> None:
+        await close(producer)
+        ended.append(producer._core._client.closed)
+
+    producer = client.producer()
+    await producer.produce(client.topic(), b"x", on_delivery=on_delivery)
+    await until(lambda: ended)
+    assert ended == [True]
+    await asyncio.wait_for(producer.close(), WAIT_S)
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@in_loop
+async def test_admin_client_can_be_closed_in_its_callback(client: Client, close: Close) -> None:
+    ended: list[bool] = []
+
+    async def on_stats(text: str) -> None:
+        await close(admin)
+        ended.append(admin._core._client.closed)
+
+    settings = {"stats_cb": on_stats, "statistics.interval.ms": 20}
+    admin = AIOAdminClient({**client.conf, **settings})
+    await admin.poll()
+    await until(lambda: ended)
+    assert all(ended)
+    await asyncio.wait_for(admin.close(), WAIT_S)
+
+
+@in_loop
+async def test_callback_that_returns_a_task_can_close_the_producer(client: Client) -> None:
+    async def end() -> None:
+        await asyncio.gather(producer.close())
+
+    tasks: list[asyncio.Task[None]] = []
+
+    def on_delivery(error: KafkaError | None, message: Message) -> asyncio.Task[None]:
+        tasks.append(asyncio.create_task(end()))
+        return tasks[0]
+
+    producer = client.producer()
+    await producer.produce(client.topic(), b"x", on_delivery=on_delivery)
+    await until(lambda: tasks)
+    await asyncio.wait_for(tasks[0], WAIT_S)
+
+
+@pytest.mark.parametrize("close", CLOSES)
+@in_loop
+async def test_several_callbacks_can_close_the_producer(client: Client, close: Close) -> None:
+    """They run at the same time. A close() outside of callbacks waits for all of them."""
+    ended: list[int | None] = []
+
+    async def on_delivery(error: KafkaError | None, message: Message) -> None:
+        await asyncio.sleep(0.01)
+        await close(producer)
+        await asyncio.sleep(0.05)
+        ended.append(message.offset())
+
+    producer, topic = client.producer(), client.topic()
+    for _ in range(3):
+        await producer.produce(topic, b"x", on_delivery=on_delivery)
+    await producer.flush(WAIT_S)
+    await asyncio.wait_for(producer.close(), WAIT_S)
+    assert sorted(each or 0 for each in ended) == [0, 1, 2]
+
+
+@in_loop
+async def test_close_waits_for_callbacks_after_the_end_of_the_one_that_has_started_it(
+    client: Client,
+) -> None:
+    ended: list[str] = []
+    closing: list[asyncio.Task[None]] = []
+
+    async def slow(error: KafkaError | None, message: Message) -> None:
+        await asyncio.sleep(0.1)
+        ended.append("slow")
+
+    async def starts_close(error: KafkaError | None, message: Message) -> None:
+        async def later() -> None:
+            await asyncio.sleep(0.02)
+            await producer.close()
+            ended.append("closed")
+
+        closing.append(asyncio.create_task(later()))
+
+    producer, topic = client.producer(), client.topic()
+    await producer.produce(topic, b"x", on_delivery=slow)
+    await producer.produce(topic, b"x", on_delivery=starts_close)
+    await until(lambda: closing)
+    await asyncio.wait_for(closing[0], WAIT_S)
+    assert ended == ["slow", "closed"]
+
+
+@in_loop
+async def test_close_gives_up_on_a_callback_that_waits_for_it(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another task calls close(), so it isn't known that the callback waits for it."""
+    monkeypatch.setattr(_callbacks, "CALLBACKS_MAX_S", 0.1)
+    messages: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: messages.append(context["message"]))
+    called, closed = asyncio.Event(), asyncio.Event()
+
+    async def on_delivery(error: KafkaError | None, message: Message) -> None:
+        called.set()
+        await closed.wait()
+
+    producer = client.producer()
+    await producer.produce(client.topic(), b"x", on_delivery=on_delivery)
+    await asyncio.wait_for(called.wait(), WAIT_S)
+    await asyncio.wait_for(producer.close(), WAIT_S)
+    closed.set()
+    assert len(messages) == 1
+    assert messages[0].startswith("1 callbacks of rdkafka#producer-")

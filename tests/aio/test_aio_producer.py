@@ -13,6 +13,7 @@ import pytest
 from kafka_native import KafkaError, KafkaException, Message
 from kafka_native.aio import AIOProducer
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .support import Client, in_loop, kafka_error, run, until
@@ -200,6 +201,73 @@ async def test_produce_waits_at_most_max_block_ms_for_a_full_queue(
 
 
 @in_loop
+async def test_calls_that_wait_for_room_continue_in_their_order(
+    cluster: MockCluster, client: Client
+) -> None:
+    topic = client.topic()
+    async with client.producer(**{"queue.buffering.max.messages": 2, "linger.ms": 0}) as producer:
+
+        async def produce(number: int) -> None:
+            await producer.produce(topic, str(number))
+
+        tasks = [asyncio.create_task(produce(number)) for number in range(60)]
+        await asyncio.sleep(0)
+        for number in range(5, 60, 5):
+            tasks[number].cancel()  # also the first of the line, at times
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    sent = [number for number, outcome in enumerate(outcomes) if outcome is None]
+    assert [int(message.value or b"") for message in cluster.messages(topic, 0)] == sent
+    assert len(sent) == 60 - 11
+
+
+@in_loop
+async def test_each_call_in_the_line_waits_at_most_max_block_ms(client: Client) -> None:
+    conf = {"queue.buffering.max.messages": 1, "bootstrap.servers": "127.0.0.1:1"}
+    producer = client.producer(**conf, **{"max.block.ms": 300})
+    await producer.produce("t", b"x")
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    calls = [asyncio.create_task(producer.produce("t", b"y")) for _ in range(20)]
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(each) for each in outcomes} == {BufferError}
+    assert loop.time() - began < 3
+    calls = [asyncio.create_task(producer.produce("t", b"y")) for _ in range(20)]
+    await asyncio.sleep(0)
+    await producer.close(0)
+    outcomes = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(each) for each in outcomes} <= {BufferError, RuntimeError}
+
+
+def test_calls_of_a_loop_that_was_stopped_hold_up_no_others(
+    cluster: MockCluster, client: Client
+) -> None:
+    producer = client.producer(**{"queue.buffering.max.messages": 1, "linger.ms": 100})
+    topic = client.topic()
+    first = asyncio.new_event_loop()
+
+    async def fill() -> None:
+        await producer.produce(topic, b"x")
+        waiting.extend(asyncio.ensure_future(producer.produce(topic, b"y")) for _ in range(3))
+        await asyncio.sleep(0.01)
+
+    waiting: list[asyncio.Future[Any]] = []
+    cluster.delay_responses(None, 0.1, ApiKey.PRODUCE)  # there is no room meanwhile
+    first.run_until_complete(fill())
+    cluster.delay_responses(None, 0.0, ApiKey.PRODUCE)
+
+    async def go_on() -> None:
+        deliveries = [await producer.produce(topic, b"z") for _ in range(5)]
+        assert ((await deliveries[-1]).offset() or 0) >= 5
+        await producer.close()
+
+    run(go_on())
+    for each in waiting:
+        each.cancel()
+    first.run_until_complete(asyncio.wait(waiting))
+    first.close()
+
+
+@in_loop
 async def test_callbacks_run_in_the_loop(client: Client) -> None:
     topic, loop = client.topic(), asyncio.get_running_loop()
     calls: list[Any] = []
@@ -283,6 +351,17 @@ async def test_cancelled_close_continues(client: Client) -> None:
     with pytest.raises(asyncio.CancelledError):
         await closing
     assert (await delivery).offset() == 0
+    await producer.close()
+
+
+@in_loop
+async def test_second_close_does_not_repeat_the_error_of_the_first(client: Client) -> None:
+    producer = client.producer()
+    outcomes = await asyncio.gather(
+        producer.close(float("nan")), producer.close(), return_exceptions=True
+    )
+    assert isinstance(outcomes[0], ValueError)
+    assert outcomes[1] is None
     await producer.close()
 
 

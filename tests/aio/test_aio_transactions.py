@@ -85,9 +85,103 @@ async def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic:
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        found = cluster.transactions.find(topic)
-        assert found is not None
-        assert found.state is State.ABORTED
+        assert state_of(cluster, topic) is State.ABORTED
+
+
+def state_of(cluster: MockCluster, topic: str) -> State | None:
+    found = cluster.transactions.find(topic)
+    return None if found is None else found.state
+
+
+@pytest.mark.parametrize("cancels", [1, 2])
+@in_loop
+async def test_block_that_is_cancelled_while_it_begins_leaves_no_transaction_open(
+    cluster: MockCluster, topic: str, cancels: int
+) -> None:
+    async with producer_of(cluster, topic) as producer:
+        await producer.init_transactions(WAIT_S)
+
+        async def block() -> None:
+            async with producer.transaction(timeout=WAIT_S):
+                await producer.produce(topic, "never")
+
+        task = asyncio.create_task(block())
+        for _ in range(cancels):
+            await asyncio.sleep(0)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        async with producer.transaction(timeout=WAIT_S):
+            await producer.produce(topic, "next")
+    assert await seen(cluster, topic, 1) == [b"next"]
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+@in_loop
+async def test_block_that_could_not_begin_aborts_no_other_transaction(
+    cluster: MockCluster, topic: str, is_cancelled: bool
+) -> None:
+    async with producer_of(cluster, topic) as producer:
+        await producer.init_transactions(WAIT_S)
+
+        async def block() -> None:
+            async with producer.transaction(timeout=WAIT_S):
+                raise AssertionError("it has begun")
+
+        await producer.begin_transaction()
+        await producer.produce(topic, "kept")
+        task = asyncio.create_task(block())
+        await asyncio.sleep(0)
+        if is_cancelled:
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        else:
+            with kafka_error(KafkaError._STATE):
+                await task
+        await producer.commit_transaction(WAIT_S)
+    assert await seen(cluster, topic, 1) == [b"kept"]
+
+
+@pytest.mark.parametrize("follows", ["block", "abort", "close"])
+@in_loop
+async def test_abort_continues_when_the_block_is_cancelled_again(
+    cluster: MockCluster, topic: str, follows: str
+) -> None:
+    producer = producer_of(cluster, topic)
+    await producer.init_transactions(WAIT_S)
+    written = asyncio.Event()
+
+    async def block() -> None:
+        async with producer.transaction(timeout=WAIT_S):
+            await (await producer.produce(topic, "half"))
+            written.set()
+            await asyncio.sleep(WAIT_S)
+
+    task = asyncio.create_task(block())
+    await asyncio.wait_for(written.wait(), WAIT_S)
+    cluster.delay_responses(None, 0.5, ApiKey.END_TXN)
+    try:
+        task.cancel()
+        await asyncio.sleep(0)  # the abort has begun
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if follows == "block":
+            async with producer.transaction(timeout=WAIT_S):
+                await producer.produce(topic, "next")
+        elif follows == "abort":
+            await producer.abort_transaction(WAIT_S)
+            async with producer.transaction(timeout=WAIT_S):
+                await producer.produce(topic, "next")
+    finally:
+        await producer.close()
+        cluster.delay_responses(None, 0.0, ApiKey.END_TXN)
+    if follows == "close":
+        assert state_of(cluster, topic) is State.ABORTED
+    else:
+        assert await seen(cluster, topic, 1) == [b"next"]
 
 
 @in_loop
