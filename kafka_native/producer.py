@@ -28,7 +28,7 @@ from kafka_native.client_core import (
     own_client,
     settings_of,
 )
-from kafka_native.control.positions import Key, OffsetPosition
+from kafka_native.control.positions import Key, OffsetPosition, position_of
 from kafka_native.control.producer.transaction_calls import OUTSTANDING, Kind, Shared
 from kafka_native.control.requests import Call
 from kafka_native.control.settings import (
@@ -1114,8 +1114,8 @@ def _member_of(given: object) -> ConsumerGroupMetadata:
         return ConsumerGroupMetadata.from_bytes(given)
     if isinstance(given, ConsumerGroupMetadata):
         return given
-    text = "group_metadata must be what Consumer.consumer_group_metadata() returns"
-    raise TypeError(f"{text}, not {type(given).__name__}")
+    wanted = "what Consumer.consumer_group_metadata() returns"
+    raise TypeError(f"group_metadata must be {wanted}, not {type(given).__name__}")
 
 
 def wait_s(deadline: float | None) -> float:
@@ -1139,11 +1139,7 @@ def _offsets_of(positions: list[TopicPartition]) -> dict[Key, OffsetPosition]:
     ):
         raise TypeError("positions must be a list of TopicPartition")
     return {
-        (each.topic, each.partition): OffsetPosition(
-            each.offset, -1 if each.leader_epoch is None else each.leader_epoch, each.metadata
-        )
-        for each in positions
-        if each.offset >= 0
+        (each.topic, each.partition): position_of(each) for each in positions if each.offset >= 0
     }
 
 
