@@ -236,7 +236,7 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
         error = message.error()
         if error is not None:
             raise ConsumeError(error, kafka_message=message)
-        return await self._deserialized(message)
+        return (await self._deserialized([message]))[0]
 
     async def consume(  # type: ignore[override]
         self, num_messages: int | None = 1, timeout: float | None = -1
@@ -247,15 +247,11 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             call are lost.
         :raises ValueDeserializationError: The same for the value.
         """
-        messages: list[AnyMessage] = list(await super().consume(num_messages, timeout))
-        return [
-            message if message.error() is not None else await self._deserialized(message)
-            for message in messages
-        ]
+        return await self._deserialized(await super().consume(num_messages, timeout))
 
     async def __anext__(self) -> Message[K, V]:  # type: ignore[override]
         """Wait for the next message, and return it deserialized."""
-        return await self._deserialized(await super().__anext__())
+        return (await self._deserialized([await super().__anext__()]))[0]
 
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `AIOConsumer.close()` does, then close the deserializers that builders made."""
@@ -263,7 +259,37 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             await super().close(timeout=timeout)
         await self._serdes.close()
 
-    async def _deserialized(self, message: AnyMessage) -> Message[K, V]:
+    async def _deserialized(self, messages: list[AnyMessage]) -> list[Message[K, V]]:
+        """Deserialize the messages of a call. If the call is cancelled, the next one gets them."""
+        try:
+            for message in messages:
+                if message.error() is None:
+                    await self._deserialize(message)
+        except Exception:
+            raise
+        except BaseException:
+            self._return(messages)
+            raise
+        return messages
+
+    def _return(self, messages: list[AnyMessage]) -> None:
+        """Give back messages that the application hasn't got."""
+        self._source.fill([], 0)  # for close() after an exception: the last call returned nothing
+        given = [each for each in messages if each.error() is not None or self._is_past(each)]
+        if given:
+            self._take_back(given)
+
+    def _is_past(self, message: AnyMessage) -> bool:
+        """Whether the consumer's position is after a message, so that the message is due no more.
+
+        It isn't if the application has called seek(), or if another cancelled call has given back
+        earlier messages: giving back this one would skip those.
+        """
+        key = (message.topic() or "", message.partition() or 0)
+        assigned = self._core._control.fetches.assigned.get(key)
+        return assigned is not None and assigned.position > (message.offset() or 0)
+
+    async def _deserialize(self, message: AnyMessage) -> None:
         serdes = self._serdes
         context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
         key, value = message.key(), message.value()
@@ -280,7 +306,6 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
                 raise ValueDeserializationError(error, message) from error
         message.set_key(key)
         message.set_value(value)
-        return message
 
 
 class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
