@@ -184,9 +184,11 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
 
     async def close(self, timeout: float = -1) -> None:
         """Close as `AIOProducer.close()` does, then close the serializers that builders made."""
-        if self._closing is None or not self._closing.done():
-            await super().close(timeout)
-        await self._serdes.close()
+        try:
+            if self._closing is None or not self._closing.done():
+                await super().close(timeout)
+        finally:
+            await self._serdes.close()
 
 
 class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
@@ -255,9 +257,11 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
 
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `AIOConsumer.close()` does, then close the deserializers that builders made."""
-        if not self._core._client.closed:
-            await super().close(timeout=timeout)
-        await self._serdes.close()
+        try:
+            if not self._core._client.closed:
+                await super().close(timeout=timeout)
+        finally:
+            await self._serdes.close()
 
     async def _deserialized(self, messages: list[AnyMessage]) -> list[Message[K, V]]:
         """Deserialize the messages of a call. If the call is cancelled, the next one gets them."""

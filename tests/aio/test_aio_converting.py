@@ -1,4 +1,4 @@
-"""AsyncDeserializingConsumer in an event loop, on the mock cluster."""
+"""AsyncSerializingProducer and AsyncDeserializingConsumer in an event loop, on the mock cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_native import Consumer, TopicPartition
-from kafka_native.aio import AsyncDeserializingConsumer
+from kafka_native.aio import AsyncDeserializingConsumer, AsyncSerializingProducer
 from kafka_native.serialization import SerializationContext
 from tests.waiting import WAIT_S
 
@@ -119,3 +119,56 @@ async def test_seek_during_a_cancelled_poll_takes_effect(client: Client) -> None
         await asyncio.wait([task])
         value.ready.set()
         assert (await consumer.poll(WAIT_S)).value() == "3"
+
+
+class Serde:
+    """A serializer and a deserializer that notes its end."""
+
+    closed = False
+
+    def __call__(self, value: Any, context: SerializationContext | None) -> Any:
+        return value
+
+    def close(self) -> None:
+        self.closed = True
+
+    def build(self, conf: dict[str, Any], is_key: bool) -> tuple[Serde, dict[str, Any]]:
+        return self, conf
+
+
+@in_loop
+async def test_close_closes_built_deserializers_after_an_exception(client: Client) -> None:
+    topic, built = client.topic(), Serde()
+
+    def on_revoke(consumer: Any, partitions: list[TopicPartition]) -> None:
+        raise ZeroDivisionError
+
+    consumer: Any = await AsyncDeserializingConsumer(
+        {**client.conf, **group(), "value.deserializer.builder": built}
+    )
+    await consumer.subscribe([topic], on_revoke=on_revoke)
+    while not await consumer.assignment():
+        await consumer.poll(0.01)
+    with pytest.raises(ZeroDivisionError):
+        await consumer.close()
+    assert built.closed
+
+
+@in_loop
+async def test_cancelled_close_closes_built_serializers(client: Client) -> None:
+    built = Serde()
+    conf = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0, "value.serializer.builder": built}
+    producer: Any = await AsyncSerializingProducer(conf)
+    report = await producer.produce("nowhere", value=b"x")
+    closing = asyncio.ensure_future(producer.close(0.2))
+    await asyncio.sleep(0.05)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert built.closed
+    await asyncio.wait([asyncio.ensure_future(_outcome(report))])
+
+
+async def _outcome(report: Any) -> None:
+    with pytest.raises(Exception, match="closed"):
+        await report
