@@ -361,3 +361,20 @@ async def test_deserializers_may_be_coroutines(client: Client, topic: str, group
         consumer.acknowledge(bad, AcknowledgeType.REJECT)
         assert await consumer.commit_sync() == {TopicPartition(topic, 0): None}
     assert client.cluster.share.start_offset(group, topic, 0) == 2
+
+
+@in_loop
+async def test_iteration_ends_with_close(client: Client, topic: str, group: str) -> None:
+    fill(client, topic, 5)
+    consumer = AIOShareConsumer(conf_of(client, group))
+    await consumer.subscribe([topic])
+    assert (await anext(consumer)).offset() == 0
+    closing = asyncio.ensure_future(consumer.close())
+    await asyncio.sleep(0)  # close() has begun
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(consumer)
+        await closing
+    async with AIOShareConsumer(conf_of(client, group)) as other:
+        await other.subscribe([topic])
+        assert len(await take(other, 5)) == 5  # close() has released all of them
