@@ -91,7 +91,10 @@ class AIOShareConsumer:
     async def subscribe(self, topics: list[str]) -> None:
         """Joins the group and takes records of these topics; see `ShareConsumer.subscribe`."""
         self._check()
-        self._core.subscribe(topics)
+        if isinstance(topics, list) and not topics:
+            await self.unsubscribe()  # the core's would block the loop
+        else:
+            self._core.subscribe(topics)
 
     async def unsubscribe(self) -> None:
         """Leaves the group; see `ShareConsumer.unsubscribe`."""

@@ -378,3 +378,23 @@ async def test_iteration_ends_with_close(client: Client, topic: str, group: str)
     async with AIOShareConsumer(conf_of(client, group)) as other:
         await other.subscribe([topic])
         assert len(await take(other, 5)) == 5  # close() has released all of them
+
+
+@in_loop
+async def test_subscribing_to_nothing_releases_records_and_awaits_callbacks(
+    client: Client, topic: str, group: str
+) -> None:
+    fill(client, topic, 3)
+    committed: list[set[int]] = []
+
+    async def on_commit(offsets: dict[TopicPartition, set[int]], _: KafkaException | None) -> None:
+        committed.extend(offsets.values())
+
+    async with AIOShareConsumer({**conf_of(client, group), **EXPLICIT}) as consumer:
+        consumer.set_acknowledgement_commit_callback(on_commit)
+        await consumer.subscribe([topic])
+        consumer.acknowledge(await anext(consumer))
+        await consumer.subscribe([])
+        assert committed == [{0}]
+        with pytest.raises(IllegalStateException, match="not subscribed"):
+            await anext(consumer)
