@@ -333,8 +333,7 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
 
     async def __init__(self, conf: Mapping[str, Any]) -> None:  # type: ignore[misc]
         """Build the deserializers, then create the consumer."""
-        self._unconverted: Messages | None = None
-        self._converted = 0
+        self._converted = 0  # how many messages of `_core._unreturned` are deserialized
         self._is_converting = False
         self._serdes = serdes = await _AsyncSerdes.of(conf, "deserializer")
         try:
@@ -349,23 +348,28 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
         If a deserializer raises, the returned message has its bytes and an `Message.error()` with
         the code ``_KEY_DESERIALIZATION`` or ``_VALUE_DESERIALIZATION``. You still have to
         acknowledge it, for instance reject it. If the call is cancelled while a deserializer is
-        awaited, the next call returns its messages.
+        awaited, the next call returns its messages. Until then no call accepts them.
 
         :param timeout: Seconds; a negative number waits forever.
         """
+        self._check()
         if self._is_converting:
             raise ConcurrentModificationException("another task polls this share consumer")
+        core = self._core
         self._is_converting = True
         try:
-            if self._unconverted is None:
-                self._unconverted, self._converted = await super().poll(timeout), 0
-            messages: Any = self._unconverted
+            if core._unreturned is None:
+                core._unreturned, self._converted = await super().poll(timeout), 0
+            messages: Any = core._unreturned
             while self._converted < len(messages):
                 message = messages[self._converted]
                 if message.error() is None:
                     await self._deserialize(message)
+                if core._unreturned is None or self._closing is not None:
+                    # unsubscribe() or close() releases the records
+                    return Messages()  # type: ignore[return-value]
                 self._converted += 1
-            self._unconverted = None
+            core._unreturned = None
             return messages  # type: ignore[no-any-return]
         finally:
             self._is_converting = False
