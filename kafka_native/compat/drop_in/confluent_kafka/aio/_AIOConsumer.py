@@ -149,6 +149,15 @@ class AIOConsumer(native.AIOConsumer):
             initial_offsets=initial_offsets,
         )
 
+    async def unsubscribe(self) -> None:
+        """Leave the group; the next `poll()` runs ``on_revoke``.
+
+        :raises KafkaException: _FATAL, after a fatal error.
+        """
+        core: Any = self._core
+        core._check_not_fatal()
+        await super().unsubscribe()
+
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Leave the group and close the consumer.
 
