@@ -283,6 +283,8 @@ class ShareConsumer(ExclusiveClient):
         self._held = HeldRecords()
         self._column_memory = ColumnMemory()
         self._batch: Iterator[Message] = iter(())
+        self._unreturned: Messages | None = None
+        """Records of an asyncio `poll()` that the application hasn't got yet."""
         self._allow_access()
         # It waits and runs callbacks, as in a Consumer, but takes no messages.
         self._core = ConsumerCore()
@@ -430,7 +432,7 @@ class ShareConsumer(ExclusiveClient):
     def _begin_fetch(self) -> list[BaseException]:
         """Sends the acknowledgements, and fetches if nothing has arrived. See `_begin()`."""
         sessions, inbox = self._control.sessions, self._inbox
-        pending = self._held.collect(accept=not self._explicit)
+        pending = self._collect()
 
         def begin() -> None:
             sessions.acknowledge(pending)
@@ -797,7 +799,7 @@ class ShareConsumer(ExclusiveClient):
             return commit.results()
 
     def _begin_commit(self) -> _Commit:
-        pending = self._held.collect(accept=not self._explicit)
+        pending = self._collect()
         commit = _Commit(pending)
         if pending:
             commit.failed = self._begin(lambda: self._control.sessions.acknowledge(pending))
@@ -815,8 +817,12 @@ class ShareConsumer(ExclusiveClient):
             self._post_commit()
             self._core._serve_until(lambda: True, 0.0)
 
+    def _collect(self) -> list[Acknowledgement]:
+        """Takes the outcomes to send. In implicit mode it accepts the records of the last poll."""
+        return self._held.collect(accept=not self._explicit and self._unreturned is None)
+
     def _post_commit(self) -> None:
-        pending = self._held.collect(accept=not self._explicit)
+        pending = self._collect()
         if pending:
             self._client.main.post(lambda: self._control.sessions.acknowledge(pending))
 
@@ -935,6 +941,7 @@ class ShareConsumer(ExclusiveClient):
         pending = self._held.collect(accept=False, renew=False)
         self._held.clear()
         self._batch = iter(())
+        self._unreturned = None
         ended = Event()
         engine = self._client.engine
 

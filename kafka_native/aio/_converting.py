@@ -184,9 +184,11 @@ class AsyncSerializingProducer(AIOProducer, Generic[K, V]):
 
     async def close(self, timeout: float = -1) -> None:
         """Close as `AIOProducer.close()` does, then close the serializers that builders made."""
-        if self._closing is None or not self._closing.done():
-            await super().close(timeout)
-        await self._serdes.close()
+        try:
+            if self._closing is None or not self._closing.done():
+                await super().close(timeout)
+        finally:
+            await self._serdes.close()
 
 
 class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
@@ -236,7 +238,7 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
         error = message.error()
         if error is not None:
             raise ConsumeError(error, kafka_message=message)
-        return await self._deserialized(message)
+        return (await self._deserialized([message]))[0]
 
     async def consume(  # type: ignore[override]
         self, num_messages: int | None = 1, timeout: float | None = -1
@@ -247,23 +249,51 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
             call are lost.
         :raises ValueDeserializationError: The same for the value.
         """
-        messages: list[AnyMessage] = list(await super().consume(num_messages, timeout))
-        return [
-            message if message.error() is not None else await self._deserialized(message)
-            for message in messages
-        ]
+        return await self._deserialized(await super().consume(num_messages, timeout))
 
     async def __anext__(self) -> Message[K, V]:  # type: ignore[override]
         """Wait for the next message, and return it deserialized."""
-        return await self._deserialized(await super().__anext__())
+        return (await self._deserialized([await super().__anext__()]))[0]
 
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Close as `AIOConsumer.close()` does, then close the deserializers that builders made."""
-        if not self._core._client.closed:
-            await super().close(timeout=timeout)
-        await self._serdes.close()
+        try:
+            if not self._core._client.closed:
+                await super().close(timeout=timeout)
+        finally:
+            await self._serdes.close()
 
-    async def _deserialized(self, message: AnyMessage) -> Message[K, V]:
+    async def _deserialized(self, messages: list[AnyMessage]) -> list[Message[K, V]]:
+        """Deserialize the messages of a call. If the call is cancelled, the next one gets them."""
+        try:
+            for message in messages:
+                if message.error() is None:
+                    await self._deserialize(message)
+        except Exception:
+            raise
+        except BaseException:
+            self._return(messages)
+            raise
+        return messages
+
+    def _return(self, messages: list[AnyMessage]) -> None:
+        """Give back messages that the application hasn't got."""
+        self._source.fill([], 0)  # for close() after an exception: the last call returned nothing
+        given = [each for each in messages if each.error() is not None or self._is_past(each)]
+        if given:
+            self._take_back(given)
+
+    def _is_past(self, message: AnyMessage) -> bool:
+        """Whether the consumer's position is after a message, so that the message is due no more.
+
+        It isn't if the application has called seek(), or if another cancelled call has given back
+        earlier messages: giving back this one would skip those.
+        """
+        key = (message.topic() or "", message.partition() or 0)
+        assigned = self._core._control.fetches.assigned.get(key)
+        return assigned is not None and assigned.position > (message.offset() or 0)
+
+    async def _deserialize(self, message: AnyMessage) -> None:
         serdes = self._serdes
         context = SerializationContext(message.topic() or "", MessageField.KEY, message.headers())
         key, value = message.key(), message.value()
@@ -280,7 +310,6 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
                 raise ValueDeserializationError(error, message) from error
         message.set_key(key)
         message.set_value(value)
-        return message
 
 
 class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
@@ -304,8 +333,7 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
 
     async def __init__(self, conf: Mapping[str, Any]) -> None:  # type: ignore[misc]
         """Build the deserializers, then create the consumer."""
-        self._unconverted: Messages | None = None
-        self._converted = 0
+        self._converted = 0  # how many messages of `_core._unreturned` are deserialized
         self._is_converting = False
         self._serdes = serdes = await _AsyncSerdes.of(conf, "deserializer")
         try:
@@ -320,23 +348,28 @@ class AIODeserializingShareConsumer(AIOShareConsumer, Generic[K, V]):
         If a deserializer raises, the returned message has its bytes and an `Message.error()` with
         the code ``_KEY_DESERIALIZATION`` or ``_VALUE_DESERIALIZATION``. You still have to
         acknowledge it, for instance reject it. If the call is cancelled while a deserializer is
-        awaited, the next call returns its messages.
+        awaited, the next call returns its messages. Until then no call accepts them.
 
         :param timeout: Seconds; a negative number waits forever.
         """
+        self._check()
         if self._is_converting:
             raise ConcurrentModificationException("another task polls this share consumer")
+        core = self._core
         self._is_converting = True
         try:
-            if self._unconverted is None:
-                self._unconverted, self._converted = await super().poll(timeout), 0
-            messages: Any = self._unconverted
+            if core._unreturned is None:
+                core._unreturned, self._converted = await super().poll(timeout), 0
+            messages: Any = core._unreturned
             while self._converted < len(messages):
                 message = messages[self._converted]
                 if message.error() is None:
                     await self._deserialize(message)
+                if core._unreturned is None or self._closing is not None:
+                    # unsubscribe() or close() releases the records
+                    return Messages()  # type: ignore[return-value]
                 self._converted += 1
-            self._unconverted = None
+            core._unreturned = None
             return messages  # type: ignore[no-any-return]
         finally:
             self._is_converting = False

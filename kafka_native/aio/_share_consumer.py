@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
@@ -80,7 +80,6 @@ class AIOShareConsumer:
         self._core = core = new_role(ShareConsumer, self._host, merged_conf(config, kwargs))
         self._engine = core._client.engine
         self._kicks = Waiter(self._engine, deliveries=True)
-        self._batch: Iterator[Message] = iter(())
         self._is_polling = False
         self._runs: set[object] = set()
         self._busy: asyncio.Task[None] | None = None
@@ -92,7 +91,10 @@ class AIOShareConsumer:
     async def subscribe(self, topics: list[str]) -> None:
         """Joins the group and takes records of these topics; see `ShareConsumer.subscribe`."""
         self._check()
-        self._core.subscribe(topics)
+        if isinstance(topics, list) and not topics:
+            await self.unsubscribe()  # the core's would block the loop
+        else:
+            self._core.subscribe(topics)
 
     async def unsubscribe(self) -> None:
         """Leaves the group; see `ShareConsumer.unsubscribe`."""
@@ -102,7 +104,6 @@ class AIOShareConsumer:
             if not core._topics:
                 return
             core._topics = []
-            self._batch = iter(())
         await self._leave(core._control.unsubscribe, CLOSE_S)
 
     async def subscription(self) -> list[str]:
@@ -229,15 +230,16 @@ class AIOShareConsumer:
         After all messages of the last `poll()`, it calls `poll()` again. The iteration ends after
         `wakeup()` and when the consumer is closed.
         """
+        core = self._core
         while True:
-            message = next(self._batch, None)
+            if self._closing is not None:
+                raise StopAsyncIteration  # close() releases the remaining messages
+            message = next(core._batch, None)
             if message is None:
-                if self._closing is not None:
-                    raise StopAsyncIteration
                 messages = await self.poll()
                 if messages.is_empty():
                     raise StopAsyncIteration
-                self._batch = iter(messages)
+                core._batch = iter(messages)
             elif (error := message.error()) is not None:
                 raise KafkaException(error)
             else:

@@ -361,3 +361,117 @@ async def test_deserializers_may_be_coroutines(client: Client, topic: str, group
         consumer.acknowledge(bad, AcknowledgeType.REJECT)
         assert await consumer.commit_sync() == {TopicPartition(topic, 0): None}
     assert client.cluster.share.start_offset(group, topic, 0) == 2
+
+
+@in_loop
+async def test_iteration_ends_with_close(client: Client, topic: str, group: str) -> None:
+    fill(client, topic, 5)
+    consumer = AIOShareConsumer(conf_of(client, group))
+    await consumer.subscribe([topic])
+    assert (await anext(consumer)).offset() == 0
+    closing = asyncio.ensure_future(consumer.close())
+    await asyncio.sleep(0)  # close() has begun
+    for _ in range(2):
+        with pytest.raises(StopAsyncIteration):
+            await anext(consumer)
+        await closing
+    async with AIOShareConsumer(conf_of(client, group)) as other:
+        await other.subscribe([topic])
+        assert len(await take(other, 5)) == 5  # close() has released all of them
+
+
+@in_loop
+async def test_subscribing_to_nothing_releases_records_and_awaits_callbacks(
+    client: Client, topic: str, group: str
+) -> None:
+    fill(client, topic, 3)
+    committed: list[set[int]] = []
+
+    async def on_commit(offsets: dict[TopicPartition, set[int]], _: KafkaException | None) -> None:
+        committed.extend(offsets.values())
+
+    async with AIOShareConsumer({**conf_of(client, group), **EXPLICIT}) as consumer:
+        consumer.set_acknowledgement_commit_callback(on_commit)
+        await consumer.subscribe([topic])
+        consumer.acknowledge(await anext(consumer))
+        await consumer.subscribe([])
+        assert committed == [{0}]
+        with pytest.raises(IllegalStateException, match="not subscribed"):
+            await anext(consumer)
+
+
+class Blocked:
+    """A consumer whose poll() was cancelled while it awaited a deserializer."""
+
+    def __init__(self) -> None:
+        self.ready = asyncio.Event()
+        self.calls = 0
+
+    async def text(self, data: bytes | None, context: SerializationContext | None) -> str:
+        self.calls += 1
+        await self.ready.wait()
+        return (data or b"").decode()
+
+    async def poll(self, client: Client, topic: str, group: str) -> Any:
+        """Return a consumer of five records after the cancelled call."""
+        fill(client, topic, 5)
+        consumer: Any = await AIODeserializingShareConsumer(
+            {**conf_of(client, group), "value.deserializer": self.text}
+        )
+        await consumer.subscribe([topic])
+        polling = asyncio.ensure_future(consumer.poll(WAIT_S))
+        await until(lambda: self.calls)
+        polling.cancel()
+        await asyncio.wait([polling])
+        self.ready.set()
+        return consumer
+
+
+@in_loop
+async def test_no_commit_accepts_records_of_a_cancelled_poll(
+    client: Client, topic: str, group: str
+) -> None:
+    shared = client.cluster.share
+    async with await Blocked().poll(client, topic, group) as consumer:
+        assert await consumer.commit_sync() == {}
+        await consumer.commit_async()
+        assert len(await consumer.consume_arrow(0.05)) == 0
+        assert await consumer.commit_sync() == {}
+        assert {shared.record(group, topic, 0, each)[0] for each in range(5)} == {State.ACQUIRED}
+        assert len(await consumer.poll(WAIT_S)) == 5
+        assert await consumer.commit_sync() == {TopicPartition(topic, 0): None}
+    assert shared.start_offset(group, topic, 0) == 5
+
+
+@in_loop
+async def test_closing_and_unsubscribing_release_records_of_a_cancelled_poll(
+    client: Client, topic: str, group: str
+) -> None:
+    consumer = await Blocked().poll(client, topic, group)
+    await consumer.unsubscribe()
+    async with AIOShareConsumer(conf_of(client, group)) as other:
+        await other.subscribe([topic])
+        await take(other, 5)
+        await consumer.subscribe([topic])
+        assert (await consumer.poll(0.05)).is_empty()
+    await consumer.close()
+    consumer = await Blocked().poll(client, topic, group)
+    await consumer.close()
+    with pytest.raises(IllegalStateException, match="closed"):
+        await consumer.poll(0)
+
+
+@pytest.mark.parametrize("ends", ["close", "unsubscribe"])
+@in_loop
+async def test_poll_returns_no_record_that_was_released_during_the_call(
+    client: Client, topic: str, group: str, ends: str
+) -> None:
+    blocked = Blocked()
+    consumer = await blocked.poll(client, topic, group)
+    blocked.ready.clear()
+    polling = asyncio.ensure_future(consumer.poll(WAIT_S))
+    await until(lambda: blocked.calls == 2)
+    await getattr(consumer, ends)()
+    blocked.ready.set()
+    assert (await polling).is_empty()
+    await consumer.close()

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from kafka_native import KafkaError
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.aio.support import run
 from tests.compat.aio_calls import (
     CONSUMER_CALLS,
@@ -464,6 +466,20 @@ async def test_a_producer_that_is_fenced(side: Side) -> Any:
 
 
 # --- consuming ---
+
+
+def test_unsubscribe_raises_after_a_fatal_error(cluster: MockCluster) -> None:
+    async def use(side: Side) -> Any:
+        conf = {"group_instance_id": "i", "heartbeat_interval_ms": 100}
+        async with consumer_of(side, **conf) as consumer:
+            await consumer.subscribe([side.topic])
+            while not await consumer.assignment():
+                await consumer.poll(0.1)
+            cluster.push_request_errors(ApiKey.HEARTBEAT, [KafkaError.FENCED_INSTANCE_ID])
+            fatal = await next_of(consumer)
+            return fatal.error().name(), await outcome(consumer.unsubscribe)
+
+    assert_both(cluster, use)
 
 
 @on_both

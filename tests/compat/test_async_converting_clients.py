@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
 
+from kafka_native.compat.drop_in import confluent_kafka as drop_in
+from kafka_native.mock import MockCluster
+from tests.aio.support import in_loop
 from tests.compat.sides import Side, on_both
 from tests.compat.test_aio_side_by_side import consumed, next_of, outcome, report_of
 from tests.waiting import WAIT_S
@@ -206,3 +211,83 @@ async def test_a_class_with_its_own_init(side: Side) -> Any:
             producer.extra,
             isinstance(producer, side.lib.aio.AIOProducer),
         )
+
+
+@contextmanager
+def hooked(side: Side, calls: list[str]) -> Iterator[None]:
+    """Put a class in place of Consumer that records calls, as an import hook does."""
+    consumer_class = side.lib.Consumer
+
+    class Hooked(consumer_class):  # type: ignore[misc, valid-type]
+        def poll(self, *args: Any, **kwargs: Any) -> Any:
+            message = super().poll(*args, **kwargs)
+            if message is not None:
+                calls.append("poll")
+            return message
+
+        def close(self) -> None:
+            calls.append("close")
+            super().close()
+
+    side.lib.Consumer = Hooked
+    try:
+        yield
+    finally:
+        side.lib.Consumer = consumer_class
+
+
+@on_both
+async def test_a_hooked_consumer_deserializes(side: Side) -> Any:
+    side.fill()
+    calls: list[str] = []
+    log: list[Any] = []
+    with hooked(side, calls):
+        consumer = await consumer_of(side, value_deserializer_builder=Builder(log))
+    await consumer.assign([side.at(0, 0)])
+    first = await next_of(consumer)
+    others = await consumed(consumer, 2)
+    found = [each.value() for each in (first, *others)]
+    found += [type(consumer).__name__, await consumer.close(), await outcome(consumer.close)]
+    return found, calls[:1], calls[-1:], log
+
+
+@on_both
+async def test_a_hooked_consumer_keeps_the_methods_of_its_class(side: Side) -> Any:
+    class Consumer(side.lib.aio.AIOConsumer):  # type: ignore[misc, name-defined]
+        async def poll(self, *args: Any) -> Any:
+            calls.append("own poll")
+            return await super().poll(*args)
+
+    side.fill()
+    calls: list[str] = []
+    with hooked(side, calls):
+        consumer = Consumer(conf_of(side, group_id=side.group))
+    await consumer.assign([side.at(0, 0)])
+    message = await next_of(consumer)
+    await consumer.close()
+    return message.value(), sorted(set(calls)), isinstance(consumer, Consumer)
+
+
+@in_loop
+async def test_hooked_call_cancelled_in_a_deserializer_loses_no_message(
+    cluster: MockCluster,
+) -> None:
+    side = Side(drop_in, cluster)
+    side.fill()
+    ready, begun = asyncio.Event(), asyncio.Event()
+
+    async def value(data: bytes, context: Any) -> str:
+        begun.set()
+        await ready.wait()
+        return data.decode()
+
+    with hooked(side, []):
+        consumer = await consumer_of(side, value_deserializer=value)
+    await consumer.assign([side.at(0, 0)])
+    polling = asyncio.ensure_future(consumer.poll(WAIT_S))
+    await begun.wait()
+    polling.cancel()
+    await asyncio.wait([polling])
+    ready.set()
+    assert (await next_of(consumer)).value() == "value 0"
+    await consumer.close()

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
+from kafka_native._native.coroutines import MessageSource
 from kafka_native.aio import _consumer as native
 from kafka_native.consumer import CLOSE_S
 from kafka_native.consumer_calls import CLOSED_TEXT
+from kafka_native.consumer_events import give_back
 from kafka_native.types import TopicPartition
 
 from .._arguments import AIO_CONSUMER, TIMEOUT, parses
@@ -69,53 +71,14 @@ class AIOConsumer(native.AIOConsumer):
         if cls.__module__.startswith(f"{confluent_kafka.__name__}."):
             super().__init__(consumer_conf, max_workers, executor)
         else:
-            self._use_threads(loop, cls, dict(consumer_conf))
+            self._core = _hooked_core(loop, cls, dict(consumer_conf))
+            self._source = MessageSource(self._core)
+            own: type = type(self)
+            self.__class__ = _with_hooked_calls(own)
 
     def _make_core(self, conf: Mapping[str, Any]) -> native.Core:
         core: native.Core = _common.core_class(native.Core, confluent_kafka.Consumer)(conf)
         return core
-
-    # --- a class that an import hook has put in place of Consumer ---
-
-    _hooked_closed = False
-
-    def _use_threads(
-        self, loop: asyncio.AbstractEventLoop, cls: type, conf: dict[str, Any]
-    ) -> None:
-        """Call the methods of a blocking consumer, because the hook wants to see these calls."""
-        _common.wrap_common_callbacks(loop, conf)
-        _common.wrap_conf_callback(loop, conf, "on_commit")
-        consumer = _common.core_class(native.Core, cls)(conf)
-        for name in _METHODS:
-            vars(self)[name] = partial(self._call, getattr(consumer, name))
-        vars(self)["subscribe"] = partial(self._subscribe_hooked, consumer)
-        vars(self)["close"] = partial(self._close_hooked, consumer.close)
-        vars(self)["_hold_back"] = consumer._hold_back
-
-    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._hooked_closed:
-            raise RuntimeError(CLOSED_TEXT)
-        # The context tells the consumer which calls come from its callback.
-        task = partial(copy_context().run, method, *args, **kwargs)
-        return await _common.async_call(self.executor, task)
-
-    async def _subscribe_hooked(self, consumer: native.Core, *args: Any, **callbacks: Any) -> None:
-        loop = asyncio.get_running_loop()
-
-        def with_self(given: tuple[Any, ...]) -> tuple[Any, ...]:
-            return (self, *given[1:])
-
-        for name in ("on_assign", "on_revoke", "on_lost"):
-            if name in callbacks:
-                callback = _common.wrap_callback(loop, callbacks[name], with_self)
-                callbacks[name] = partial(_call_back, callback)
-        await self._call(consumer.subscribe, *args, **callbacks)
-
-    async def _close_hooked(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        await self._call(method, *args, **kwargs)
-        self._hooked_closed = True
-        if self._owns_executor:
-            self.executor.shutdown(wait=False)
 
     # --- what differs from kafka_native ---
 
@@ -149,6 +112,15 @@ class AIOConsumer(native.AIOConsumer):
             initial_offsets=initial_offsets,
         )
 
+    async def unsubscribe(self) -> None:
+        """Leave the group; the next `poll()` runs ``on_revoke``.
+
+        :raises KafkaException: _FATAL, after a fatal error.
+        """
+        core: Any = self._core
+        core._check_not_fatal()
+        await super().unsubscribe()
+
     async def close(self, timeout: float = CLOSE_S) -> None:
         """Leave the group and close the consumer.
 
@@ -159,6 +131,71 @@ class AIOConsumer(native.AIOConsumer):
         await super().close(timeout)
         if self._owns_executor:
             self.executor.shutdown(wait=False)
+
+
+def _hooked_core(loop: asyncio.AbstractEventLoop, cls: type, conf: dict[str, Any]) -> native.Core:
+    """A blocking consumer of the hook's class, with callbacks that run in the loop."""
+    _common.wrap_common_callbacks(loop, conf)
+    _common.wrap_conf_callback(loop, conf, "on_commit")
+    core: native.Core = _common.core_class(native.Core, cls)(conf)
+    return core
+
+
+class _HookedConsumer(AIOConsumer):
+    """Calls the methods of a blocking consumer, because an import hook wants to see these calls.
+
+    The hook has put a class in place of the package's Consumer.
+    """
+
+    _is_closed = False
+
+    async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        if self._is_closed:
+            raise RuntimeError(CLOSED_TEXT)
+        # The context tells the consumer which calls come from its callback.
+        task = partial(copy_context().run, getattr(self._core, name), *args, **kwargs)
+        return await _common.async_call(self.executor, task)
+
+    async def subscribe(self, *args: Any, **callbacks: Any) -> None:
+        loop = asyncio.get_running_loop()
+
+        def with_self(given: tuple[Any, ...]) -> tuple[Any, ...]:
+            return (self, *given[1:])
+
+        for name in ("on_assign", "on_revoke", "on_lost"):
+            if name in callbacks:
+                callback = _common.wrap_callback(loop, callbacks[name], with_self)
+                callbacks[name] = partial(_call_back, callback)
+        await self._call("subscribe", *args, **callbacks)
+
+    async def close(self, timeout: float = CLOSE_S) -> None:
+        # the hook's method may take no argument
+        await self._call("close", *(() if timeout == CLOSE_S else (timeout,)))
+        self._is_closed = True
+        if self._owns_executor:
+            self.executor.shutdown(wait=False)
+
+    def _take_back(self, messages: list[Any]) -> None:
+        give_back(self._core._client, self._core._control.fetches, messages)
+
+
+def _method(name: str) -> Callable[..., Any]:
+    async def call(self: _HookedConsumer, *args: Any, **kwargs: Any) -> Any:
+        return await self._call(name, *args, **kwargs)
+
+    return call
+
+
+for _name in _METHODS:
+    setattr(_HookedConsumer, _name, _method(_name))
+
+
+@cache
+def _with_hooked_calls(cls: type) -> type[AIOConsumer]:
+    """The class on top of `_HookedConsumer`, so that its own methods remain in effect."""
+    bases = (_HookedConsumer,) if cls is AIOConsumer else (cls, _HookedConsumer)
+    names = {name: getattr(cls, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(cls.__name__, bases, names)
 
 
 def _call_back(
