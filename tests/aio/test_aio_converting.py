@@ -107,6 +107,27 @@ async def test_message_of_a_cancelled_poll_is_not_committed(client: Client) -> N
 
 
 @in_loop
+async def test_auto_commit_leaves_out_a_message_that_was_given_back(client: Client) -> None:
+    """The position was noted for the next commit while the message was in the call's hands."""
+    topic, value = client.topic(), SlowText()
+    client.fill(topic, 2)
+    name = str(group()["group.id"])
+    async with await consumer_of(
+        client, value, **{"group.id": name, "auto.commit.interval.ms": 20}
+    ) as consumer:
+        await consumer.subscribe([topic])
+        for _ in range(2):  # the second call shows that the application goes on
+            value.begun = 0
+            task = asyncio.ensure_future(consumer.poll(WAIT_S))
+            await until(lambda: value.begun)
+            await asyncio.sleep(0.2)
+            task.cancel()
+            await asyncio.wait([task])
+    with Consumer({**client.conf, "group.id": name}) as reader:
+        assert reader.committed([TopicPartition(topic, 0)])[0].offset < 1
+
+
+@in_loop
 async def test_seek_during_a_cancelled_poll_takes_effect(client: Client) -> None:
     topic, value = client.topic(), SlowText()
     client.fill(topic, 5)

@@ -904,7 +904,10 @@ class CommitManager:
         wanted = {
             key: position
             for key, (assigned, position) in self._snapshot.items()
-            if self._fetches.assigned.get(key) is assigned and _is_ahead(assigned, position)
+            if self._fetches.assigned.get(key) is assigned
+            and _is_ahead(assigned, position)
+            # messages of a cancelled call may have been given back since
+            and (position is assigned.stored or not 0 <= assigned.position < position.offset)
         }
         self._snapshot = {}
         self._auto_at = now + max(self._interval_s, 0.01)
