@@ -700,9 +700,10 @@ class CommitManager:
             for commit in batch:
                 self._take_results(commit, results, identity)
         settled = _settled(batch)
-        if len(settled) < len(batch):
+        again = [commit for commit in batch if commit not in settled]
+        if again:
             self._not_before = self._clock() + coordinator.pause_s(self._backoff)
-            self._commits[:0] = [commit for commit in batch if commit not in settled]
+            self._commits[:0] = again
         self._end(settled)
 
     def _take_group_errors(self, codes: set[int]) -> None:
