@@ -49,6 +49,25 @@ def test_readers_see_exactly_the_committed_transactions(bank: Bank) -> None:
     assert bank.seen() == ["a0", "a1", "a2", "a3", "open"]
 
 
+@pytest.mark.parametrize("call", ["commit_transaction", "abort_transaction"])
+def test_two_threads_that_end_a_transaction_both_return(bank: Bank, call: str) -> None:
+    producer = bank.producer()
+    producer.begin_transaction()
+    deliver(producer, bank.topic, "x", partition=0)
+    bank.cluster.delay_responses(None, 0.3, ApiKey.END_TXN)
+    try:
+        threads = [threading.Thread(target=getattr(producer, call), daemon=True) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(WAIT_S)
+        assert [thread.is_alive() for thread in threads] == [False, False]
+    finally:
+        bank.cluster.delay_responses(None, 0, ApiKey.END_TXN)
+    producer.begin_transaction()
+    producer.abort_transaction(WAIT_S)
+
+
 def test_commit_delivers_queued_messages_and_abort_discards_them(bank: Bank) -> None:
     reports: list[tuple[int | None, str]] = []
 

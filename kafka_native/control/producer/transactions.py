@@ -478,7 +478,8 @@ class Transactions:
         before = self._operation
         if before is not None and before.kind is operation.kind:
             if not before.over:
-                before.done, before.deadline = operation.done, operation.deadline
+                before.done = _both(before.done, operation.done)
+                before.deadline = operation.deadline
                 self._check()
                 return
             self._operation = None
@@ -949,3 +950,16 @@ def _error(code: int, what: str) -> KafkaError:
     own = KafkaError(code)
     text = what if code in WRONG_STATE_ERRORS else f"{what}: {own.str()}"
     return KafkaError(code, text, retriable=code in TRANSACTION_RETRIABLE_ERRORS)
+
+
+def _both(first: Done | None, second: Done) -> Done:
+    """Reports an outcome to two calls that wait for it, in two threads or tasks."""
+    if first is None:
+        return second
+    earlier = first
+
+    def done(outcome: KafkaError | None) -> None:
+        earlier(outcome)
+        second(outcome)
+
+    return done
