@@ -20,7 +20,7 @@ from kafka_native.client_core import ClientCore
 from kafka_native.control.consumer.fetches import FetchManager
 from kafka_native.control.positions import Key
 from kafka_native.errors import KafkaError, KafkaException, from_status
-from kafka_native.pending_call import PendingCall, ReadyCall
+from kafka_native.pending_call import PendingCall
 from kafka_native.types import OFFSET_INVALID, TopicPartition
 
 OnCommit: TypeAlias = Callable[[KafkaError | None, list[TopicPartition]], object]
@@ -112,19 +112,13 @@ def fatal_of(client: ClientCore) -> KafkaException | None:
 
 
 def give_back(client: ClientCore, fetches: FetchManager, messages: list[Message]) -> None:
-    """Returns messages to the queue after a signal handler has raised in consume().
+    """Returns messages to the queue that were taken but couldn't be delivered.
 
-    They don't count as delivered.
+    A signal handler has raised in consume(), or a call in an event loop was cancelled. The messages
+    don't count as delivered.
     """
-    begin_give_back(client, fetches, messages).result()
-
-
-def begin_give_back(
-    client: ClientCore, fetches: FetchManager, messages: list[Message]
-) -> PendingCall[None]:
-    """Returns messages to the queue that were taken but couldn't be delivered."""
     if client.closed:
-        return ReadyCall(None)
+        return
     first: dict[Key, int] = {}
     for message in messages:
         topic, partition, offset = message.topic(), message.partition(), message.offset()
@@ -149,4 +143,4 @@ def begin_give_back(
             if assigned is not None and assigned.cursor is not None:
                 assigned.cursor.position = offset
 
-    return PendingCall.run(client.main, work)
+    PendingCall.run(client.main, work).result()
