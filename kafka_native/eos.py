@@ -81,7 +81,7 @@ def process(
     producer.init_transactions(timeout)
     progress = Progress()
     while not until(progress):
-        if not _is_ended(producer, wait, timeout):
+        if not _end_last(producer, wait, timeout):
             continue
         taken = [each for each in consumer.consume(messages, wait) if _is_message(each)]
         if not taken:
@@ -108,11 +108,8 @@ def process(
     return progress
 
 
-def _is_ended(producer: Producer, wait: float, timeout: float) -> bool:
-    """Return True if the last transaction has ended.
-
-    A failure of the coordinator may have interrupted its abort. Then abort it again.
-    """
+def _end_last(producer: Producer, wait: float, timeout: float) -> bool:
+    """Abort the last transaction again if its abort has failed. Return whether it has ended."""
     if transaction_error(producer) is None:
         return True
     try:
