@@ -68,20 +68,26 @@ async def test_blocks_commit_and_abort(cluster: MockCluster, topic: str) -> None
     assert await seen(cluster, topic, 2) == [b"kept", b"also kept"]
 
 
+async def half_written_block(producer: AIOProducer, topic: str) -> asyncio.Task[None]:
+    """Return a task in the block of a transaction, after a message was written."""
+    written = asyncio.Event()
+
+    async def block() -> None:
+        async with producer.transaction(timeout=WAIT_S):
+            await (await producer.produce(topic, "half"))
+            written.set()
+            await asyncio.sleep(WAIT_S)
+
+    task = asyncio.create_task(block())
+    await asyncio.wait_for(written.wait(), WAIT_S)
+    return task
+
+
 @in_loop
 async def test_a_block_that_is_cancelled_is_aborted(cluster: MockCluster, topic: str) -> None:
     async with producer_of(cluster, topic) as producer:
         await producer.init_transactions(WAIT_S)
-        written = asyncio.Event()
-
-        async def block() -> None:
-            async with producer.transaction(timeout=WAIT_S):
-                await (await producer.produce(topic, "half"))
-                written.set()
-                await asyncio.sleep(WAIT_S)
-
-        task = asyncio.create_task(block())
-        await asyncio.wait_for(written.wait(), WAIT_S)
+        task = await half_written_block(producer, topic)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -150,16 +156,7 @@ async def test_abort_continues_when_the_block_is_cancelled_again(
 ) -> None:
     producer = producer_of(cluster, topic)
     await producer.init_transactions(WAIT_S)
-    written = asyncio.Event()
-
-    async def block() -> None:
-        async with producer.transaction(timeout=WAIT_S):
-            await (await producer.produce(topic, "half"))
-            written.set()
-            await asyncio.sleep(WAIT_S)
-
-    task = asyncio.create_task(block())
-    await asyncio.wait_for(written.wait(), WAIT_S)
+    task = await half_written_block(producer, topic)
     cluster.delay_responses(None, 0.5, ApiKey.END_TXN)
     try:
         task.cancel()
