@@ -19,7 +19,7 @@ from tests.broker.acked.java_producer import JavaProducer
 from tests.broker.cluster import Cluster, Listener
 from tests.broker.support import create, end_of, flush, running, their_consumer
 from tests.harness.proxy import Proxy
-from tests.mock.wire import Closed, Wire
+from tests.mock.wire import Closed, OneBroker, Wire
 from tests.waiting import WAIT_S, wait_for
 
 LISTENER, TOPIC = "CLIENTS", "numbers"
@@ -110,19 +110,9 @@ def test_javas_producer_writes_them_twice(tmp_path: Path) -> None:
     assert len(log) > len(set(log)) == (1 + UNANSWERED + LATER) * BATCH
 
 
-class OneBroker:
-    """A broker by its address, as `Wire` wants it."""
-
-    def __init__(self, address: str) -> None:
-        self.where = address
-
-    def address(self, broker: int) -> str:
-        return self.where
-
-
 def leader_epoch(broker: OneBroker) -> int:
     """Return the leader epoch of the topic's partition; 0 while the broker can't be asked."""
-    with suppress(OSError, Closed), Wire(broker) as wire:  # type: ignore[arg-type]
+    with suppress(OSError, Closed), Wire(broker) as wire:
         request = MetadataRequest(topics=[MetadataRequest.Topic(name=TOPIC)])
         partition = wire.ask(request, 12).topics[0].partitions[0]
         return int(partition.leader_epoch) if partition.leader_id >= 0 else 0
@@ -148,6 +138,6 @@ def test_empty_log_knows_that_older_epochs_have_ended() -> None:
             partition=0, current_leader_epoch=newer, leader_epoch=0
         )
         topic = OffsetForLeaderEpochRequest.Topic(topic=TOPIC, partitions=[part])
-        with Wire(broker) as wire:  # type: ignore[arg-type]
+        with Wire(broker) as wire:
             found = wire.ask(OffsetForLeaderEpochRequest(topics=[topic])).topics[0].partitions[0]
         assert (found.error_code, found.leader_epoch, found.end_offset) == (0, 0, 0)

@@ -23,7 +23,7 @@ from tests.broker.support import running
 from tests.mock import test_mock_consumer_groups as modern
 from tests.mock import test_mock_groups as classic
 from tests.mock.test_mock_group_verbs import assignment, read, subscription
-from tests.mock.wire import Wire
+from tests.mock.wire import OneBroker, Wire
 from tests.waiting import WAIT_S, wait_for
 
 pytestmark = [pytest.mark.broker, pytest.mark.slow]
@@ -34,20 +34,14 @@ AT_ONCE = {
 }
 
 
-class OneBroker:
+class Prepared(OneBroker):
     """A single broker, with the part of a cluster that the members of these tests use."""
-
-    def __init__(self, address: str) -> None:
-        self.where = address
-
-    def address(self, broker: int) -> str:
-        return self.where
 
     def coordinator_of(self, group: str) -> Any:
         return SimpleNamespace(id=1)
 
     def topic_id(self, name: str) -> bytes:
-        with Wire(self) as wire:  # type: ignore[arg-type]
+        with Wire(self) as wire:
             found = wire.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=name)]), 12).topics[
                 0
             ]
@@ -56,7 +50,7 @@ class OneBroker:
     def prepare(self) -> None:
         """Create a topic, and wait until the coordinator is ready."""
         deadline = time.monotonic() + WAIT_S
-        with Wire(self) as wire:  # type: ignore[arg-type]
+        with Wire(self) as wire:
             topic = CreateTopicsRequest.Topic(name="a", num_partitions=4, replication_factor=1)
             code = (
                 wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=20_000), 7)
@@ -77,19 +71,19 @@ class OneBroker:
 
 
 @pytest.fixture(scope="module")
-def apache() -> Iterator[OneBroker]:
+def apache() -> Iterator[Prepared]:
     if java.missing():
         pytest.skip(str(java.missing()))
     with running(1, changes=AT_ONCE) as cluster:
-        broker = OneBroker(cluster.bootstrap.split(",")[0])
+        broker = Prepared(cluster.bootstrap.split(",")[0])
         broker.prepare()
         yield broker
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[OneBroker]:
+def ours() -> Iterator[Prepared]:
     with MockCluster(1) as cluster:
-        broker = OneBroker(cluster.address(1))
+        broker = Prepared(cluster.address(1))
         broker.prepare()
         yield broker
 
@@ -557,7 +551,7 @@ def _with(member: classic.Member, member_id: str) -> classic.Member:
     ],
 )
 def test_groups_answer_as_those_of_apache_kafka(
-    scenario: Scenario, apache: OneBroker, ours: OneBroker, monkeypatch: pytest.MonkeyPatch
+    scenario: Scenario, apache: Prepared, ours: Prepared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in (modern, classic):
         monkeypatch.setattr(module, "GROUP", scenario.__name__)

@@ -22,10 +22,20 @@ class Closed(Exception):
     """The broker closed the connection."""
 
 
+class OneBroker:
+    """A single broker, in place of a cluster."""
+
+    def __init__(self, address: str) -> None:
+        self.where = address
+
+    def address(self, broker: int) -> str:
+        return self.where
+
+
 class Wire:
     """A connection to one broker."""
 
-    def __init__(self, cluster: MockCluster, broker: int = 1) -> None:
+    def __init__(self, cluster: MockCluster | OneBroker, broker: int = 1) -> None:
         host, _, port = cluster.address(broker).rpartition(":")
         self.socket = socket.create_connection((host, int(port)), TIMEOUT)
         self._numbers = itertools.count(1)
