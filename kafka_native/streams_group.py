@@ -424,7 +424,8 @@ class StreamsGroupMember(ExclusiveClient):
             return [
                 each.with_error(KafkaError(code) if code else None)
                 for each in offsets
-                for code in [results.get((each.topic, each.partition), 0)]
+                for key in [(each.topic, each.partition)]
+                for code in [results[key] if key in positions else 0]
             ]
 
     def report(
