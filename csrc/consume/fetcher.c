@@ -271,6 +271,7 @@ void kn_fetcher_deinit(struct kn_fetcher *fetcher)
     while ((node = kn_list_pop_front(&fetcher->slots)))
         free_slot(KN_LIST_ENTRY(node, struct kn_fetch_slot, node));
     free(fetcher->buckets);
+    kn_fetcher_init(fetcher, fetcher->broker, fetcher->consumer);
 }
 
 /* Drops the session: the next request is a full one with every slot. A response in flight doesn't

@@ -90,7 +90,7 @@ struct kn_fetcher {
 
 void kn_fetcher_init(struct kn_fetcher *fetcher, struct kn_broker *broker,
                      struct kn_consumer *consumer);
-void kn_fetcher_deinit(struct kn_fetcher *fetcher);
+void kn_fetcher_deinit(struct kn_fetcher *fetcher); /* leaves it empty, as after init */
 /* Starts to fetch this cursor at `offset`, or restarts it with a newer epoch. Takes its own
  * reference. KN_OK or KN_ERR_NOMEM. */
 int kn_fetcher_attach(struct kn_fetcher *fetcher, struct kn_cursor *cursor, uint32_t epoch,

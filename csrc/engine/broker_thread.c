@@ -107,18 +107,27 @@ static struct kn_cursor *woken_pop(struct kn_list *woken)
     return cursor;
 }
 
-void kn_broker_thread_free(struct kn_broker_thread *thread)
+/* Frees what the thread keeps of partitions and cursors. Call after the end of its inbox; a second
+ * call does nothing. */
+static void forget_partitions(struct kn_broker_thread *thread)
 {
-    if (!thread) return;
     struct kn_cursor *cursor;
     while ((cursor = woken_pop(&thread->woken))) kn_cursor_unref(cursor);
     kn_sender_deinit(&thread->sender);
     kn_fetcher_deinit(&thread->fetcher);
+    free(thread->ready);
+    free(thread->taken);
+    thread->ready = thread->taken = NULL;
+    thread->ready_count = thread->ready_capacity = thread->taken_capacity = 0;
+}
+
+void kn_broker_thread_free(struct kn_broker_thread *thread)
+{
+    if (!thread) return;
+    forget_partitions(thread);
     kn_event_free(thread->down_event);
     kn_wake_deinit(&thread->wake);
     kn_mutex_deinit(&thread->lock);
-    free(thread->ready);
-    free(thread->taken);
     kn_broker_deinit(&thread->broker);
     free(thread);
     atomic_fetch_sub(&live_count, 1);
@@ -199,6 +208,10 @@ static void on_accumulator_ready(void *owner, struct kn_accumulator *accumulator
      * entry came later. */
     if (atomic_load_explicit(&thread->producer->flushing, memory_order_acquire) > 0) at_us = 0;
     kn_mutex_lock(&thread->lock);
+    if (thread->inbox_closed) {
+        kn_mutex_unlock(&thread->lock);
+        return;
+    }
     if (thread->ready_count == thread->ready_capacity && !thread->ready_lost) {
         int32_t capacity = thread->ready_capacity ? thread->ready_capacity * 2 : 64;
         struct kn_ready_accumulator *larger = realloc(thread->ready,
@@ -233,6 +246,11 @@ static void on_cursor_ready(void *owner, struct kn_cursor *cursor)
     /* another broker may have the cursor in its list */
     int listed = atomic_exchange(&cursor->woken, 1);
     kn_mutex_lock(&thread->lock);
+    if (thread->inbox_closed) {
+        kn_mutex_unlock(&thread->lock);
+        if (!listed) atomic_store(&cursor->woken, 0);
+        return;
+    }
     if (listed) thread->wake_all = 1;
     else kn_list_push_back(&thread->woken, &kn_cursor_ref(cursor)->wake_node);
     int signal = inbox_needs_signal(thread, 0);
@@ -580,7 +598,7 @@ static void broker_take_inbox(struct kn_broker_thread *thread, int64_t now_us)
 
 /* --- one iteration --- */
 
-/* Ends the broker; the inbox refuses ops from here on. */
+/* Ends the broker; the inbox refuses ops and notifications from here on. */
 static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
 {
     struct kn_list ops;
@@ -597,8 +615,7 @@ static void broker_finish(struct kn_broker_thread *thread, int64_t now_us)
         op_refuse(thread, KN_LIST_ENTRY(node, struct kn_op, node), KN_ERR_CLOSED);
     while ((node = kn_list_first(&thread->unsent)))
         request_fail(KN_LIST_ENTRY(node, struct kn_request, node), KN_ERR_CLOSED);
-    /* the rest of the thread's state stays until the client is closed */
-    kn_encode_queue_deinit(&thread->sender.encode_queue);
+    forget_partitions(thread);
     broker_set_state(thread, KN_BROKER_STOPPED);
 }
 
@@ -804,15 +821,14 @@ void kn_broker_thread_join(struct kn_broker_thread *thread)
     thread->has_thread = thread->has_owner = 0;
 }
 
-bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone)
+bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *ended)
 {
-    if (broker_state(gone) != KN_BROKER_STOPPED || gone->wake.read_fd < 0) return 0;
-    kn_broker_thread_join(gone);
+    if (broker_state(ended) != KN_BROKER_STOPPED || ended->wake.read_fd < 0) return 0;
+    kn_broker_thread_join(ended);
     kn_wake_deinit(&thread->wake);
-    thread->wake.read_fd = gone->wake.read_fd;
-    thread->wake.write_fd = gone->wake.write_fd;
-    gone->wake.read_fd = gone->wake.write_fd = -1;
+    thread->wake.read_fd = ended->wake.read_fd;
+    thread->wake.write_fd = ended->wake.write_fd;
+    ended->wake.read_fd = ended->wake.write_fd = -1;
     kn_wake_clear(&thread->wake);
-    kn_broker_stop_measuring(&gone->broker);
     return 1;
 }

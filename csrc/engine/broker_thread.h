@@ -76,7 +76,8 @@ struct kn_broker_thread {
     /* kn_broker_thread_wake() was called: run one more iteration before sleeping */
     bool wake_pending;
     bool stop_requested;
-    bool inbox_closed; /* the thread has ended: posted ops complete at once */
+    bool
+        inbox_closed; /* the thread has ended: posted ops complete at once, notifications end here */
     /* the time until which the thread sleeps; 0: it is awake and will read the inbox */
     int64_t sleep_until_us;
     /* broker thread only */
@@ -122,11 +123,11 @@ void kn_broker_thread_wake(struct kn_broker_thread *thread);
 void kn_broker_thread_stop(struct kn_broker_thread *thread);
 /* call after stop; a second call does nothing */
 void kn_broker_thread_join(struct kn_broker_thread *thread);
-/* Control thread: joins `gone`, whose thread has ended, and moves its descriptor to `thread`, whose
+/* Control thread: joins `ended`, whose thread has ended, and moves its descriptor to `thread`, whose
  * own thread hasn't started yet. So brokers that leave and come back for years use up no
- * descriptors and no stacks. The descriptor stays open: a late signal for `gone` only wakes
- * `thread` once in vain. Returns false if `gone` hasn't ended or has no descriptor. */
-bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *gone);
+ * descriptors and no stacks. The descriptor stays open: a late signal for `ended` only wakes
+ * `thread` once in vain. Returns false if `ended` hasn't ended or has no descriptor. */
+bool kn_broker_thread_inherit(struct kn_broker_thread *thread, struct kn_broker_thread *ended);
 /* Runs one iteration: inbox, connection, sender, fetcher, timeouts. `revents` comes from poll(2) on
  * the connection. Returns the latest time for the next call. */
 int64_t kn_broker_thread_step(struct kn_broker_thread *thread, short revents, int64_t now_us);

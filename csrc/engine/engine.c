@@ -114,7 +114,8 @@ static void engine_abandon(struct kn_fork_guard *guard)
     if (engine->owner) *engine->owner = NULL;
     for (int32_t i = 0; i < engine->broker_count; i++) {
         struct kn_broker_thread *broker = engine->brokers[i];
-        int fd = kn_connection_fd(broker->broker.connection);
+        struct kn_connection *connection = broker->broker.connection;
+        int fd = connection ? kn_connection_fd(connection) : -1;
         if (fd >= 0) close(fd);
         kn_wake_deinit(&broker->wake);
     }
@@ -347,6 +348,18 @@ static int engine_table_reserve(struct kn_engine *engine)
     return KN_OK;
 }
 
+/* The new broker takes the descriptor of one that has ended, which is released: clients live for
+ * years, and brokers come back with other addresses. */
+static void replace_ended(struct kn_engine *engine, struct kn_broker_thread *broker)
+{
+    for (int32_t i = 0; i < engine->broker_count; i++) {
+        struct kn_broker_thread *ended = engine->brokers[i];
+        if (!kn_broker_thread_inherit(broker, ended)) continue;
+        kn_broker_release(&ended->broker, &engine->departed);
+        return;
+    }
+}
+
 int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *host, uint16_t port)
 {
     if (atomic_load(&engine->producer.refusing) == KN_ERR_CLOSED) return KN_ERR_CLOSED;
@@ -359,8 +372,7 @@ int kn_engine_broker_add(struct kn_engine *engine, int32_t node_id, const char *
     struct kn_broker_thread *broker = kn_broker_thread_new(
         &engine->client, &engine->producer, &engine->consumer, handle, node_id, host, port);
     if (!broker) return KN_ERR_NOMEM;
-    for (int32_t i = 0; i < handle && !kn_broker_thread_inherit(broker, engine->brokers[i]); i++) {
-    }
+    replace_ended(engine, broker);
     status = kn_broker_thread_start(broker);
     if (status) {
         kn_broker_thread_free(broker);

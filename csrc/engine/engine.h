@@ -59,7 +59,8 @@ struct kn_engine {
     _Atomic int64_t unreported;
     atomic_int polling; /* threads between poll_begin and poll_end */
     /* control thread only */
-    int64_t quiet_since_us; /* the queue has been empty since this time; 0: it isn't empty */
+    int64_t quiet_since_us;     /* the queue has been empty since this time; 0: it isn't empty */
+    struct kn_traffic departed; /* of released brokers */
     /* under lock */
     struct kn_mutex lock;
     struct kn_broker_thread **brokers; /* grows; the engine never removes an entry */

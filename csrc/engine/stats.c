@@ -12,8 +12,12 @@ static int64_t idle_us(_Atomic int64_t *last_us, int64_t now_us)
 void kn_stats_broker(struct kn_broker *broker, int64_t now_us, int end,
                      struct kn_broker_snapshot *snapshot)
 {
-    struct kn_connection_stats *from = kn_connection_stats(broker->connection);
     struct kn_broker_windows *windows = broker->windows;
+    if (!broker->connection) {
+        *snapshot = (struct kn_broker_snapshot){.state = KN_BROKER_STOPPED};
+        return;
+    }
+    struct kn_connection_stats *from = kn_connection_stats(broker->connection);
     *snapshot = (struct kn_broker_snapshot){
         .state = kn_broker_state_now(broker),
         .stateage = now_us - kn_counted(&broker->state_since_us),
@@ -136,6 +140,9 @@ static void add_topic(struct kn_topic *topic, struct kn_client_snapshot *snapsho
 void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapshot)
 {
     struct kn_broker *broker;
+    struct kn_traffic traffic = engine->departed;
+    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++)
+        if (broker->connection) kn_connection_add_traffic(broker->connection, &traffic);
     *snapshot = (struct kn_client_snapshot){
         .replyq = kn_queue_count(&engine->deliveries) + kn_queue_count(&engine->fetched),
         .msg_cnt = atomic_load_explicit(&engine->producer.budget.messages, memory_order_relaxed),
@@ -144,14 +151,11 @@ void kn_stats_client(struct kn_engine *engine, struct kn_client_snapshot *snapsh
         .msg_size_max = engine->producer.budget.bytes_max,
         .rxmsgs = kn_counted(&engine->consumer.received_messages),
         .rxmsg_bytes = kn_counted(&engine->consumer.received_bytes),
+        .tx = traffic.tx,
+        .tx_bytes = traffic.tx_bytes,
+        .rx = traffic.rx,
+        .rx_bytes = traffic.rx_bytes,
     };
-    for (int32_t i = 0; (broker = kn_engine_broker(engine, i)); i++) {
-        struct kn_connection_stats *from = kn_connection_stats(broker->connection);
-        snapshot->tx += kn_counted(&from->tx);
-        snapshot->tx_bytes += kn_counted(&from->tx_bytes);
-        snapshot->rx += kn_counted(&from->rx);
-        snapshot->rx_bytes += kn_counted(&from->rx_bytes);
-    }
     for (struct kn_topic *topic = kn_producer_topic_next(&engine->producer, NULL); topic;
          topic = kn_producer_topic_next(&engine->producer, topic))
         add_topic(topic, snapshot);

@@ -41,9 +41,12 @@ void kn_broker_deinit(struct kn_broker *broker)
     free(broker->host);
 }
 
-void kn_broker_stop_measuring(struct kn_broker *broker)
+void kn_broker_release(struct kn_broker *broker, struct kn_traffic *traffic)
 {
-    kn_connection_measure(broker->connection, NULL, NULL);
+    struct kn_connection *connection = broker->connection;
+    kn_connection_add_traffic(connection, traffic);
+    broker->connection = NULL; /* first: a child that is forked meanwhile must find a valid one */
+    kn_connection_free(connection);
     free(broker->windows);
     broker->windows = NULL;
 }

@@ -35,7 +35,7 @@ struct kn_broker {
     int32_t node_id; /* -1: bootstrap */
     char *host;
     uint16_t port;
-    struct kn_connection *connection;  /* broker thread only */
+    struct kn_connection *connection;  /* broker thread only; NULL: released */
     struct kn_broker_windows *windows; /* NULL: no statistics */
     /* broker thread only */
     /* the heartbeat of this connection, sent repeatedly; NULL: none */
@@ -63,8 +63,10 @@ int kn_broker_init(struct kn_broker *broker, struct kn_client *client,
                    const struct kn_broker_events *on, void *owner, int32_t handle, int32_t node_id,
                    const char *host, uint16_t port);
 void kn_broker_deinit(struct kn_broker *broker);
-/* Control thread, which also reads the windows: frees them after the broker's thread has ended. */
-void kn_broker_stop_measuring(struct kn_broker *broker);
+/* Control thread, after the broker's thread has ended: frees what only that thread and the
+ * statistics use. Adds the connection's counts to `traffic`. The rest stays valid, because
+ * partitions, cursors and requests may still point to it. */
+void kn_broker_release(struct kn_broker *broker, struct kn_traffic *traffic);
 static inline int kn_broker_state_now(struct kn_broker *broker)
 {
     return atomic_load_explicit(&broker->state, memory_order_acquire);

@@ -168,6 +168,14 @@ struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection
 {
     return &connection->stats;
 }
+
+void kn_connection_add_traffic(struct kn_connection *connection, struct kn_traffic *traffic)
+{
+    traffic->tx += kn_counted(&connection->stats.tx);
+    traffic->tx_bytes += kn_counted(&connection->stats.tx_bytes);
+    traffic->rx += kn_counted(&connection->stats.rx);
+    traffic->rx_bytes += kn_counted(&connection->stats.rx_bytes);
+}
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows,
                            struct kn_means *means)
 {

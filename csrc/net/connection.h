@@ -131,6 +131,8 @@ const struct kn_stream *kn_connection_stream(const struct kn_connection *connect
  * or partly received. This is no error. */
 bool kn_connection_was_idle_close(const struct kn_connection *connection);
 struct kn_connection_stats *kn_connection_stats(struct kn_connection *connection);
+/* Any thread: adds the connection's counts to `traffic`. */
+void kn_connection_add_traffic(struct kn_connection *connection, struct kn_traffic *traffic);
 /* Records latencies in `windows` and `means` from now on; NULL: stops recording. */
 void kn_connection_measure(struct kn_connection *connection, struct kn_broker_windows *windows,
                            struct kn_means *means);

@@ -34,6 +34,10 @@ static inline int64_t kn_counted(_Atomic int64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
+struct kn_traffic { /* requests written, responses read, and their bytes */
+    int64_t tx, tx_bytes, rx, rx_bytes;
+};
+
 struct kn_broker_windows {
     struct kn_histogram int_latency;    /* microseconds from produce() to a request */
     struct kn_histogram outbuf_latency; /* microseconds until the request is written */

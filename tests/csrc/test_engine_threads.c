@@ -554,7 +554,7 @@ static void test_flush_without_reports_wakes_up_at_the_end(void)
 }
 
 /* A broker leaves and comes back many times while the client lives. */
-static void test_a_returning_broker_uses_no_more_descriptors(void)
+static void test_a_returning_broker_keeps_one_descriptor_and_connection(void)
 {
     struct kn_engine_config config;
     kn_engine_config_init(&config);
@@ -566,9 +566,13 @@ static void test_a_returning_broker_uses_no_more_descriptors(void)
         struct kn_broker *broker = kn_engine_broker(engine, handle);
         while (kn_broker_state_now(broker) != KN_BROKER_STOPPED) usleep(1000);
     }
-    int open = 0;
-    for (int i = 0; i < 20; i++) open += engine->brokers[i]->wake.read_fd >= 0;
+    int open = 0, connections = 0;
+    for (int i = 0; i < 20; i++) {
+        open += engine->brokers[i]->wake.read_fd >= 0;
+        connections += kn_engine_broker(engine, i)->connection != NULL;
+    }
     CHECK_EQ(open, 1);
+    CHECK_EQ(connections, 1);
     kn_engine_stop(engine);
     kn_engine_free(engine);
     CHECK_EQ(kn_broker_thread_live(), 0);
@@ -595,7 +599,7 @@ int main(void)
     RUN(test_every_record_is_stored_once_and_reported_once);
     RUN(test_every_record_is_settled_once_while_connections_break);
     RUN(test_stop_in_full_flight_reports_every_accepted_record_once);
-    RUN(test_a_returning_broker_uses_no_more_descriptors);
+    RUN(test_a_returning_broker_keeps_one_descriptor_and_connection);
     RUN(test_the_closed_engine_takes_and_holds_nothing);
     RUN(test_a_consumer_reads_every_offset_in_order_while_connections_break);
     RUN(test_a_partition_rests_while_enough_of_it_is_queued);

@@ -709,8 +709,25 @@ static void test_throttle_time_has_a_bound(void)
     }
 }
 
+/* The engine keeps the object of a broker that has left, but none of its partitions. */
+static void test_a_stopped_broker_keeps_no_partition(void)
+{
+    struct bench bench = bench_with(2, NULL);
+    begin_session(&bench, 2);
+    CHECK_EQ(kn_engine_broker_stop(bench.engine, 0), KN_OK);
+    turn(&bench, 0, NOW);
+    CHECK_EQ(state(&bench), KN_BROKER_STOPPED);
+    kn_broker_wake_cursor(&bench.broker->broker, cursors[0]); /* too late, and kept nowhere */
+    CHECK(kn_list_empty(&bench.broker->woken));
+    CHECK_EQ(atomic_load(&cursors[0]->woken), 0);
+    for (int32_t i = 0; i < 2; i++) kn_cursor_unref(cursors[i]);
+    CHECK_EQ(kn_cursor_live(), 0);
+    bench_end(&bench, 0);
+}
+
 int main(void)
 {
+    RUN(test_a_stopped_broker_keeps_no_partition);
     RUN(test_throttle_time_has_a_bound);
     RUN(test_few_partitions_share_a_fetch);
     RUN(test_without_sharing_a_partition_has_its_configured_size);
