@@ -256,7 +256,8 @@ class Copier(Actor):
         """``committed``: how far the ledger is copied."""
         super().__init__(world, "copier")
         self.committed: dict[int, int] = {}
-        self._ahead: dict[int, int] = {}
+        self._ahead: dict[int, int] = {}  # by the transaction that is open
+        self._transactions = 0  # that these clients have committed
 
     def live(self) -> None:
         """Copy until the end, or until the producer can't go on."""
@@ -264,7 +265,7 @@ class Copier(Actor):
             group_id="copier", enable_auto_commit=False, isolation_level="read_committed"
         )
         writing = self.world.conf(transactional_id="copier", transaction_timeout_ms=20_000)
-        self._ahead = {}
+        self._ahead, self._transactions = {}, 0
         with (
             Consumer(reading | {"auto.offset.reset": "earliest"}) as consumer,
             Producer(writing) as producer,
@@ -280,5 +281,7 @@ class Copier(Actor):
         return [{"topic": "copy", "partition": message.partition(), "value": message.value()}]
 
     def _note(self, progress: Progress) -> bool:
-        self.committed |= self._ahead
+        if progress.transactions > self._transactions:
+            self.committed |= self._ahead
+        self._ahead, self._transactions = {}, progress.transactions
         return self.is_ending.is_set() or self.asked.is_set()
