@@ -188,7 +188,7 @@ OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system JE_ARROW_MALLOC_CONF=narenas:
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 
 .PHONY: sanitized-address sanitized-thread
-sanitized-address sanitized-thread: sanitized-%: apt-build $(VENV)/.test-ready kafka-jars
+sanitized-address sanitized-thread: sanitized-%: build $(VENV)/.test-ready kafka-jars
 	KN_SANITIZE=$* $(PY) -m pytest --record-as sanitizers:$*-c --reruns 2 tests/csrc $(ARGS)
 	rm -rf build/$*/kafka_native build/$*/tests build/$*/report.*
 	KN_SANITIZE=$* $(PY) setup.py -q build --build-base build/$*/tmp --build-lib build/$*
