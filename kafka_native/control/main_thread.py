@@ -405,7 +405,7 @@ class MainThread:
             self._touches_roles = False
             for role, _ in roles:
                 role.touch()
-        wake_up = min([NEVER, *(role.step_if_due(count) for role, count in roles)])
+        wake_up = min((role.step_if_due(count) for role, count in roles), default=NEVER)
         wake_up = min(wake_up, self.step(work))  # after the roles, which may have asked for more
         self._touches_roles |= work > 0 and bool(self._roles)
         if self._touches_roles or any(role.touched for role, _ in roles):
@@ -484,10 +484,11 @@ class MainThread:
             except Exception:
                 self._on_defect()
                 calls, at = [], time.monotonic() + DEFECT_PAUSE_S
-            wake_up = min(wake_up, at)
             if calls:
                 self._send_all(calls, self._on_defect)
                 wake_up = 0.0  # a call may have failed at once: poll again
+            elif at < wake_up:
+                wake_up = at
         return 0.0 if self._work else wake_up
 
     def _send_all(self, calls: Iterable[Call], on_error: Callable[[BaseException], None]) -> None:
@@ -547,6 +548,8 @@ class MainThread:
 
     def _live_roles(self) -> list[Role]:
         """The roles. One that the garbage collector is freeing comes back: see `hold()`."""
+        if not self._roles:
+            return []
         found = (role() for role in list(self._roles.values()))
         return [role for role in found if role is not None]
 

@@ -202,6 +202,10 @@ class Metadata:
         """The caches that share the requests of this one, and their replies: itself first."""
         return [self, *(role for each in self._roles if (role := each()) is not None)]
 
+    def _is_used(self) -> bool:
+        """Whether this cache, or one that shares its requests, has a topic."""
+        return bool(self.topics) or any(each.topics for each in self._sharing)
+
     def want(self, name: str, now: float, *, create: bool = False) -> Topic:
         """Keeps this topic up to date from now on. ``create``: the broker may create it."""
         topic = self.topics.get(name)
@@ -431,7 +435,7 @@ class Metadata:
         ]
 
     def _ask_topics(self, now: float) -> tuple[list[Call], float]:
-        if not any(each.topics for each in self._sharing) or self._host is not None:
+        if self._host is not None or not self._is_used():
             return [], NEVER
         trigger_at = NEVER if self._trying_since is None else self._trying_since + self._trigger_s
         if now >= trigger_at:
@@ -441,7 +445,7 @@ class Metadata:
         if self._in_flight or now < self._next_at:
             return [], trigger_at if self._in_flight else min(self._next_at, trigger_at)
         self._for_each(lambda each: each._forget_unused(now))
-        if not any(each.topics for each in self._sharing):
+        if not self._is_used():
             self._next_at = NEVER
             return [], NEVER
         if self._trying_since is None:

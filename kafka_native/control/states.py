@@ -56,11 +56,14 @@ class States:
 
     def record(self, now: float) -> None:
         """Notes the states at this time."""
-        states = {"group": self.group, "identity": self.identity, "transaction": self.transaction}
-        for what, state in states.items():
-            is_now = state()
-            if what not in self._since or self._since[what][0] != is_now:
-                self._since[what] = (is_now, now)
+        self._record("group", self.group(), now)
+        self._record("identity", self.identity(), now)
+        self._record("transaction", self.transaction(), now)
+
+    def _record(self, what: str, state: str, now: float) -> None:
+        known = self._since.get(what)
+        if known is None or known[0] != state:
+            self._since[what] = (state, now)
 
     def age_ms(self, what: str, now: float) -> int:
         """How long a state has been the same."""

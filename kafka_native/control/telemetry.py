@@ -432,7 +432,8 @@ class Telemetry:
     def poll(self, now: float) -> tuple[list[Call], float]:
         """See `requests.Manager`."""
         self._sampler.poll(now)
-        self._expire(now)
+        if self._waiting:
+            self._expire(now)
         wanted = bool(self._waiting) or (self._pushes and not self._over)
         if self._busy or not wanted:
             return [], self._wake_up(NEVER)
@@ -455,7 +456,7 @@ class Telemetry:
         return [call], self._wake_up(NEVER)
 
     def _wake_up(self, at: float) -> float:
-        return min([at, *(deadline for deadline, _ in self._waiting)])
+        return min(at, *(deadline for deadline, _ in self._waiting)) if self._waiting else at
 
     def _expire(self, now: float) -> None:
         late = [done for deadline, done in self._waiting if deadline <= now]

@@ -72,6 +72,10 @@ class Lookups:
         """The look-ups for which another broker is to be asked."""
         return [each for each in self._waiting.items() if now >= each[1].next_at]
 
+    def __len__(self) -> int:
+        """The number of look-ups without an answer."""
+        return len(self._waiting)
+
     def next_at(self, now: float) -> float:
         """The next time from ``now`` on at which a look-up is due."""
         times = [lookup.next_at for lookup in self._waiting.values() if lookup.next_at > now]

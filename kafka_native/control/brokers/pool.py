@@ -648,28 +648,19 @@ class BrokerPool:
 
     def poll(self, now: float) -> tuple[list[Call], float]:
         """Fails expired calls, tries another server for others, closes bootstrap connections."""
-        wake_up = NEVER
-        for queue in [
-            self._any,
-            *(broker.waiting for broker in self._by_handle.values() if broker.waiting),
-        ]:
-            expired = [call for call in queue if call.deadline <= now]
-            for call in expired:
-                queue.remove(call)
-                text = f"no broker could be reached in time{self.failure_text()}"
-                call.answer(KafkaError(KafkaError._TRANSPORT, text))
-            if expired:
-                wake_up = 0.0  # managers that were polled earlier have an answer now
-            wake_up = min([wake_up, *(call.deadline for call in queue)])
-        for broker in self._by_handle.values():
+        # Every iteration of the control thread comes here. Usually no call waits.
+        waited_for = [broker for broker in self._by_handle.values() if broker.waiting]
+        wake_up = self._expire(waited_for, now) if self._any or waited_for else NEVER
+        for broker in waited_for:
             wake_up = min(wake_up, self._release(broker, now))
         if self._any and len(self._servers()) > 1:
             if now >= self._next_server_at:
                 self._connect_one()
             wake_up = min(wake_up, self._next_server_at)
-        for call, lookup in self._lookups.due(now):
-            wake_up = min(wake_up, self._ask_another(call, lookup, now))
-        wake_up = min(wake_up, self._lookups.next_at(now))
+        if self._lookups:
+            for call, lookup in self._lookups.due(now):
+                wake_up = min(wake_up, self._ask_another(call, lookup, now))
+            wake_up = min(wake_up, self._lookups.next_at(now))
         bootstrap = self._up_bootstrap()
         if bootstrap and (self._up_nodes() or self._nodes_of_roles()):
             busy = {broker.handle for _, _, broker in self._pending.values()}
@@ -687,6 +678,20 @@ class BrokerPool:
                 self._connect_one()
             wake_up = min(wake_up, self._eager_at)
         return [], wake_up
+
+    def _expire(self, waited_for: list[Broker], now: float) -> float:
+        """Fails queued calls whose deadline is over. Returns the time of the next check."""
+        wake_up = NEVER
+        for queue in [self._any, *(broker.waiting for broker in waited_for)]:
+            expired = [call for call in queue if call.deadline <= now]
+            for call in expired:
+                queue.remove(call)
+                text = f"no broker could be reached in time{self.failure_text()}"
+                call.answer(KafkaError(KafkaError._TRANSPORT, text))
+            if expired:
+                wake_up = 0.0  # managers that were polled earlier have an answer now
+            wake_up = min(wake_up, *(call.deadline for call in queue)) if queue else wake_up
+        return wake_up
 
     def _ask_another(self, call: Call, lookup: Lookup, now: float) -> float:
         """Sends a look-up without an answer to another broker too.

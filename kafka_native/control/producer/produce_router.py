@@ -95,6 +95,8 @@ class ProduceRouter:
 
     def _expire_asked(self, now: float) -> float:
         """Fails calls whose deadline is over. Returns the next deadline."""
+        if not self._asked:
+            return NEVER
         due = [entry for entry in self._asked if entry[1] <= now]
         self._asked = [entry for entry in self._asked if entry[1] > now]
         for name, _, done in due:
