@@ -11,6 +11,7 @@ import os
 import random
 import resource
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -222,10 +223,21 @@ def percentiles(milliseconds: list[float]) -> dict[str, float]:
     }
 
 
-def paced(rate: int, due: float, now: float) -> float:
-    """Return when the next message is due after one that was due at a time and is sent now.
+def steadily(rate: int, count: int, send: Callable[[float], object]) -> None:
+    """Call a function at a steady rate, each time with the time now.
+
+    It has a thread of its own, and another thread polls without a short timeout. Some clients round
+    a timeout below a millisecond to 0: one thread for both would use a whole core for them.
 
     A delay isn't followed by a burst. At high rates up to a millisecond's messages follow at once:
     a loop in Python is late for each of them.
     """
-    return max(due + 1 / rate, now - (BURST_S if rate > RATE else 0))
+    burst_s = BURST_S if rate > RATE else 0.0
+    due = time.perf_counter()
+    for _ in range(count):
+        now = time.perf_counter()
+        if now < due:
+            time.sleep(due - now)
+            now = time.perf_counter()
+        send(now)
+        due = max(due + 1 / rate, now - burst_s)

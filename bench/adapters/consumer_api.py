@@ -6,6 +6,7 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -17,8 +18,8 @@ from bench.adapters import (
     Figures,
     Stopwatch,
     Task,
-    paced,
     percentiles,
+    steadily,
 )
 
 STEP = 10_000
@@ -157,7 +158,7 @@ def resident_mib() -> float:
 
 
 def end_to_end(client: ModuleType, task: Task) -> Figures:
-    """Measure from produce() to poll(). One thread sends messages at a steady rate and polls."""
+    """Measure from produce() to poll(). One thread produces at a steady rate, one polls."""
     producer = client.Producer(
         {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
     )
@@ -170,24 +171,22 @@ def end_to_end(client: ModuleType, task: Task) -> Figures:
         raise RuntimeError("no message came")
     taken: list[float] = []
     warm_up = task.warm_up(WARM_UP)
-    sent, wanted = 0, task.count + warm_up
-    watch = Stopwatch()
-    next_at = time.perf_counter()
-    while len(taken) < wanted:
-        now = time.perf_counter()
-        if now >= next_at and sent < wanted:
-            producer.produce(task.topic, STAMP.pack(now) + filler, partition=0)
-            producer.poll(0)
-            sent += 1
-            next_at = paced(task.rate, next_at, now)
-        left = next_at - time.perf_counter() if sent < wanted else WAIT_S
-        message = consumer.poll(max(left, 0.0))
-        if message is None and sent == wanted:
-            raise RuntimeError(f"only {len(taken)} of {wanted} messages came")
-        while message is not None:
+    wanted = task.count + warm_up
+
+    def send(now: float) -> None:
+        producer.produce(task.topic, STAMP.pack(now) + filler, partition=0)
+        producer.poll(0)
+
+    with ThreadPoolExecutor(1) as sender:
+        watch = Stopwatch()
+        sending = sender.submit(steadily, task.rate, wanted, send)
+        while len(taken) < wanted:
+            message = consumer.poll(WAIT_S)
+            if message is None:
+                sending.result()  # raises what has ended the sender
+                raise RuntimeError(f"only {len(taken)} of {wanted} messages came")
             taken.append((time.perf_counter() - STAMP.unpack_from(message.value())[0]) * 1e3)
-            message = consumer.poll(0)
-    figures = watch.figures(wanted)
+        figures = watch.figures(wanted)
     figures.percentiles = percentiles(taken[warm_up:])
     consumer.close()
     return figures

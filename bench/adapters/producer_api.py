@@ -8,7 +8,7 @@ from itertools import cycle, islice
 from types import ModuleType
 from typing import Any
 
-from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, paced, percentiles
+from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, percentiles, steadily
 
 STEP = 10_000
 FLUSH_TIMEOUT_S = 120.0
@@ -151,7 +151,7 @@ def latency(client: ModuleType, task: Task) -> Figures:
 
 
 def round_trip(client: ModuleType, task: Task) -> Figures:
-    """Produce at a steady rate with linger.ms=0, from produce() to each message's report."""
+    """Measure from produce() to each report. One thread produces at a steady rate, one polls."""
     producer = client.Producer(
         {"bootstrap.servers": task.bootstrap, "acks": task.acks, "linger.ms": 0}
     )
@@ -166,20 +166,19 @@ def round_trip(client: ModuleType, task: Task) -> Figures:
 
     producer.produce(task.topic, value, partition=0)  # connects before the clock starts
     producer.flush(FLUSH_TIMEOUT_S)
-    sent = 0
-    watch = Stopwatch()
-    due = time.perf_counter()
-    while len(taken) < wanted:
-        now = time.perf_counter()
-        if now >= due and sent < wanted:
-            on_delivery = lambda error, _, started=now: report(error, started)  # noqa: E731
-            producer.produce(task.topic, value, partition=0, on_delivery=on_delivery)
-            sent += 1
-            due = paced(task.rate, due, now)
-        left = due - time.perf_counter() if sent < wanted else FLUSH_TIMEOUT_S
-        if not producer.poll(max(left, 0.0)) and sent == wanted and len(taken) < wanted:
-            raise RuntimeError(f"only {len(taken)} of {wanted} messages were reported")
-    figures = watch.figures(wanted)
+
+    def send(now: float) -> None:
+        on_delivery = lambda error, _: report(error, now)  # noqa: E731
+        producer.produce(task.topic, value, partition=0, on_delivery=on_delivery)
+
+    with ThreadPoolExecutor(1) as sender:
+        watch = Stopwatch()
+        sending = sender.submit(steadily, task.rate, wanted, send)
+        while len(taken) < wanted:
+            if not producer.poll(FLUSH_TIMEOUT_S) and len(taken) < wanted:
+                sending.result()  # raises what has ended the sender
+                raise RuntimeError(f"only {len(taken)} of {wanted} messages were reported")
+        figures = watch.figures(wanted)
     if failed:
         raise RuntimeError(f"{failed} messages were not delivered")
     figures.percentiles = percentiles(taken[warm_up:])
