@@ -39,6 +39,7 @@ cdef class Engine:
     cdef bint is_forked(self) noexcept
     cpdef object closed_error(self, str text)
     cdef Topic topic_at(self, text, bint may_be_empty=*)
+    cdef Topic _known_topic(self, str name)
     cdef bint wait(self, kn_queue *queue, int64_t deadline) except -1
     cdef _check(self, int status)
     cdef EngineHandle _alive(self)

@@ -653,19 +653,32 @@ cdef class Engine:
 
     cdef Topic topic_at(self, text, bint may_be_empty=False):
         cdef str name = exact_text(text)
-        cdef Topic topic
+        cdef Topic topic = self._known_topic(name)
+        cdef Topic made
+        if topic is not None:
+            return topic
+        if not (name or may_be_empty):
+            raise ValueError("a topic's name has 1 to 249 characters, this one 0")
+        # Before the lock, and with another look-up under it: on CPython 3.10 and 3.11 making an object may
+        # collect garbage, which runs Python code, and so another thread that makes the same topic.
+        made = Topic.__new__(Topic, BY_THE_ENGINE)
         kn_object_lock_take(&self.lock)
         try:
             topic = self.topics_by_name.get(name)
             if topic is None:
-                if not (name or may_be_empty):
-                    raise ValueError("a topic's name has 1 to 249 characters, this one 0")
-                topic = _new_topic(self, name)
+                topic = _bind_topic(made, self, name)
                 self.topics.append(topic)
                 self.topics_by_name[name] = topic
         finally:
             kn_object_lock_release(&self.lock)
         return topic
+
+    cdef Topic _known_topic(self, str name):
+        kn_object_lock_take(&self.lock)
+        try:
+            return self.topics_by_name.get(name)
+        finally:
+            kn_object_lock_release(&self.lock)
 
     def topic(self, str name not None):
         """Return the `Topic` of this name. The first use makes it."""
@@ -796,8 +809,8 @@ cdef class Engine:
         self.free_tokens.append((cursor.token, cursor.epoch + 1 & 0xFFFFFFFF))
 
 
-cdef Topic _new_topic(Engine owner, str name):
-    cdef Topic topic = Topic.__new__(Topic, BY_THE_ENGINE)
+cdef Topic _bind_topic(Topic topic, Engine owner, str name):
+    # Under the engine's lock. It makes no object.
     cdef EngineHandle alive
     cdef Py_ssize_t size
     cdef const char *text = PyUnicode_AsUTF8AndSize(name, &size)

@@ -6,8 +6,10 @@ threads really run at once: see docs/internals/free-threading.md.
 
 from __future__ import annotations
 
+import gc
 import itertools
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -290,14 +292,35 @@ def test_calls_of_an_engine_that_is_released() -> None:
     wait_for(lambda: live_objects()["engines"] <= before, "freed engines")
 
 
-def test_threads_get_the_same_topic() -> None:
+def check_that_threads_get_the_same_topics(count: int) -> None:
     engine = bare_engine()
-    names = [f"topic-{number}" for number in range(ROUNDS)]
+    names = [f"topic-{number}" for number in range(count)]
     found = run_at_once(*[lambda: [engine.topic(name) for name in names]] * 4)
     for topics in zip(*found, strict=True):
         assert len({id(each) for each in topics}) == 1
-    assert len(engine.topics) == ROUNDS
+    assert len(engine.topics) == count
     engine.close()
+
+
+def test_threads_get_the_same_topic() -> None:
+    check_that_threads_get_the_same_topics(ROUNDS)
+
+
+def test_threads_get_the_same_topic_although_the_collector_runs_python_code() -> None:
+    """On CPython 3.10 and 3.11 it runs within a call, and another thread may go on meanwhile."""
+
+    def pause(phase: str, info: object) -> None:
+        time.sleep(0.001)
+
+    usual = gc.get_threshold()
+    gc.callbacks.append(pause)
+    try:
+        for threshold in range(2, 30):  # it runs at another place each time
+            gc.set_threshold(threshold)
+            check_that_threads_get_the_same_topics(20)
+    finally:
+        gc.callbacks.remove(pause)
+        gc.set_threshold(*usual)
 
 
 class Loop:
