@@ -175,7 +175,8 @@ test-valgrind: build $(VENV)/.test-ready ## C tests under valgrind: memory that 
 # live counters find leaks.
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
-OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
+# allocator_may_return_null=1: tests ask for impossible sizes and expect MemoryError.
+OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
 # intercept_tls_get_addr=0: if a thread's TLS block lies 16 bytes after the start of a page, the
 # runtime of GCC 12 reads the bytes before it as its header. The size in them is wrong, and the
 # process ends with "failed to allocate". glibc allocates these blocks by malloc, which the runtime
@@ -183,7 +184,7 @@ OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:log_path=report 
 # die_after_fork=0: libraries of the tests start threads in a forked child.
 # narenas:1: pyarrow's jemalloc takes all its locks for a fork, and the runtime allows 63 at once.
 OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system JE_ARROW_MALLOC_CONF=narenas:1 \
-    TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
+    TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes fail with the address randomization of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 

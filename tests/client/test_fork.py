@@ -119,12 +119,18 @@ def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None
         admin = AdminClient(conf)
         producer.produce(topic, b"fills the queue")
         consumer.subscribe([topic])
+        # Until PyOS_AfterFork_Child() the child must not give up the interpreter lock: nobody would
+        # take it, and it would wait for ever. C programs run no Python code in between.
+        usual_s = sys.getswitchinterval()
+        sys.setswitchinterval(1000)
         _imp.acquire_lock()  # as os.fork() does: from Python 3.13 on, the child must hold it
         child = fork(ctypes.PyDLL(None).fork)
         if child:
+            sys.setswitchinterval(usual_s)
             _imp.release_lock()
         else:
             ctypes.pythonapi.PyOS_AfterFork_Child()  # without it, Python itself may hang
+            sys.setswitchinterval(usual_s)
             refused(
                 lambda: producer.produce(topic, b"x"),
                 lambda: producer.produce("another", b"x"),
