@@ -111,6 +111,7 @@ cdef class MessageTaker(Taker):
 
 
 @cython.final
+@cython.no_gc  # made under the lock: a collection would run Python code there
 cdef class Notice:
     """What a segment has instead of messages: the end of a partition, or an error."""
 

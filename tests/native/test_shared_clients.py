@@ -19,9 +19,12 @@ import pytest
 
 from kafka_native import Consumer, Message, PartitionQueue, Producer, TopicPartition
 from kafka_native._native import snapshots
+from kafka_native._native.consumer_core import Notice
 from kafka_native._native.coroutines import AIOProducerCore, WakeupFd
 from kafka_native._native.delivery import Delivery
+from kafka_native._native.delivery_core import Report
 from kafka_native._native.engine import Engine, live_objects
+from kafka_native._native.message import Batch
 from kafka_native.internal import Relay, keep_batches, open_relay, take_batches
 from kafka_native.mock import MockCluster
 from tests.client.support import bare_engine
@@ -273,6 +276,12 @@ def end_engine(engine: Engine, fds: list[WakeupFd]) -> None:
     engine.release()
     for each in fds:
         each.close()
+
+
+def test_objects_that_are_made_under_a_lock_begin_no_garbage_collection() -> None:
+    """On CPython 3.10 and 3.11 it would run within the call, and Python code with it."""
+    have_gc = 1 << 14  # Py_TPFLAGS_HAVE_GC
+    assert [each for each in (Batch, Message, Notice, Report) if each.__flags__ & have_gc] == []
 
 
 def test_calls_of_an_engine_that_is_released() -> None:
