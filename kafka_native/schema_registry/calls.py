@@ -585,7 +585,7 @@ class RegistryCalls:
         def also(found: RegisteredSchema) -> None:
             self._remember(subject, found, fmt)
 
-        if version == "latest":
+        if version in ("latest", -1, "-1"):
             found = yield from fetch()
             also(found)
             return found

@@ -66,6 +66,7 @@ def test_a_result_is_cached(
     ("name", "args"),
     [
         ("get_version", ("s", "latest")),
+        ("get_version", ("s", -1)),  # another name of the latest version
         ("get_subjects", ()),
         ("get_versions", ("s",)),
         ("get_config", ()),
