@@ -469,10 +469,14 @@ class RegistryCalls:
     def lookup_schema(
         self, subject: str, schema: Schema, normalize: bool, fmt: str | None, deleted: bool
     ) -> Call[RegisteredSchema]:
+        stored: RegisteredSchema | None = None
+
         def fetch() -> Call[RegisteredSchema]:
+            nonlocal stored
             query = _query(normalize=normalize, deleted=deleted, format=fmt)
             path = f"subjects/{_quoted(subject)}{query}"
             found = yield from self._requests.request("POST", path, _registration, schema.to_dict())
+            stored = found if found.schema.schema_str is not None else None
             return RegisteredSchema(
                 subject=found.subject,
                 version=found.version,
@@ -482,7 +486,8 @@ class RegistryCalls:
             )
 
         def also(found: RegisteredSchema) -> None:
-            self._remember(subject, found, None)
+            if stored is not None:  # the caller's own schema may lack the rules of the stored one
+                self._remember(subject, stored, fmt)
             if not deleted:
                 self._registrations.put((subject, schema, normalize), found)
 

@@ -113,6 +113,19 @@ def test_one_answer_serves_related_calls(server: Server, connect: Connect) -> No
     assert paths(server) == ["POST /subjects/s"]
 
 
+def test_a_lookup_keeps_the_rules_of_the_registered_schema(
+    server: Server, connect: Connect
+) -> None:
+    """A registry finds a schema with rules by its text alone."""
+    rule = {"name": "r", "kind": "CONDITION", "mode": "READ", "type": "CEL", "expr": "false"}
+    server.answer(Answer(body={**REGISTERED, "ruleSet": {"domainRules": [rule]}}))
+    caller = connect()
+    assert caller("lookup_schema", "s", SCHEMA).schema == SCHEMA
+    for found in (caller("get_schema", 7, "s"), caller("get_schema_by_guid", GUID)):
+        assert [each.name for each in found.rule_set.domain_rules] == ["r"]
+    assert len(server.requests) == 1
+
+
 def test_a_deleted_schema_that_was_looked_up_is_registered_again(
     server: Server, connect: Connect
 ) -> None:
