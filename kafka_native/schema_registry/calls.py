@@ -269,7 +269,7 @@ class Requests:
                 response = yield from self._follow(Send(method, url, headers, content))
             except UnusableAnswer as error:
                 raise SchemaRegistryError(-1, SchemaRegistryError.UNKNOWN, str(error)) from error
-            if response.status != 401 or attempt or not self._authentication.renew():
+            if response.status != 401 or attempt or not self._authentication.renew(headers):
                 break
         return response
 

@@ -6,6 +6,7 @@ import base64
 import logging
 import pickle
 import ssl
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ from kafka_native.schema_registry.error import OAuthTokenError
 from kafka_native.schema_registry.retries import RetryPolicy
 from kafka_native.schema_registry.steps import Response, Send
 from tests.registry.client.conftest import NO_WAIT, Caller
-from tests.registry.client.server import Answer, Server
+from tests.registry.client.server import Answer, Server, SyncCaller
+from tests.waiting import WAIT_S
 
 theirs = pytest.importorskip("confluent_kafka.schema_registry")
 trustme = pytest.importorskip("trustme")
@@ -128,6 +130,38 @@ def test_a_refused_token_is_renewed_once(
     with pytest.raises(SchemaRegistryError, match="no"):
         connect(oauth(other_server))("get_schema", 1)
     assert len(server.requests) == 2
+
+
+def test_threads_whose_token_is_refused_at_once_share_a_new_one(
+    server: Server, other_server: Server
+) -> None:
+    refused = threading.Barrier(3)
+
+    class ByToken(Answer):
+        def write(self, handler: Any) -> None:
+            if handler.headers["Authorization"] == "Bearer one":
+                refused.wait(WAIT_S)
+                Answer(401, {"error_code": 40101, "message": "old"}).write(handler)
+            else:
+                GOOD.write(handler)
+
+    server.answer(GOOD)
+    other_server.answer(token("one"), token("two"))
+    caller = SyncCaller({"url": server.url, **NO_WAIT, **oauth(other_server)})
+    caller("get_schema", 0)
+    server.answer(ByToken())
+    found: list[Any] = []
+
+    def ask(number: int) -> None:
+        found.append(caller("get_schema", number))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    caller.close()
+    assert found == [Schema('"int"')] * 3
 
 
 def test_a_token_is_kept_for_most_of_its_lifetime() -> None:
