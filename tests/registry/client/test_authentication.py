@@ -315,6 +315,22 @@ def test_secrets_are_not_shown(
     assert not [each for each in shown if "s3cret" in each or encoded in each]
 
 
+@pytest.mark.parametrize("word", ["s3cret\n", " s3cret ", "s3cr\xe9t", "s3\0cret"])
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_token_that_no_header_can_have_is_not_shown(
+    server: Server, other_server: Server, connect: Connect, word: str, is_fetched: bool
+) -> None:
+    """For instance one from a file, with its line end."""
+    server.answer(GOOD)
+    other_server.answer(token(word))
+    conf = oauth(other_server) if is_fetched else {**STATIC, "bearer.auth.token": word}
+    with pytest.raises(SchemaRegistryError, match="header Authorization has a line end") as caught:
+        connect(conf)("get_schema", 1)
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert "s3" not in shown
+    assert server.requests == []
+
+
 def test_an_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(SchemaRegistryError(404, 40401, "gone")))
     assert (error.http_status_code, error.error_code, error.error_message) == (404, 40401, "gone")
@@ -456,6 +472,8 @@ def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None
         ({"ssl.ca.location": 3}, TypeError, "ssl.ca.location must be a str, not int"),
         ({"ssl.certificate.location": "/no/such/file"}, ValueError, "can't be loaded"),
         ({"proxy": 3}, TypeError, "proxy must be a str"),
+        ({"proxy": "me:s3cret@proxy:3128"}, ValueError, "proxy must be an http://"),
+        ({"proxy": "http://me:s3cret@proxy:x"}, ValueError, "proxy must be an http://"),
     ],
 )
 def test_wrong_properties(conf: dict[str, Any], error: type[Exception], text: str) -> None:
