@@ -191,16 +191,17 @@ class DekRegistryClient:
         """
         dek_id = DekId(kek_name, subject, version, algorithm, False)
         with self._lock:
-            if dek_id in self._deks:
-                return self._deks[dek_id]
+            dek = self._deks.get(dek_id)
         try:
-            dek = self._post_dek(Dek(kek_name, subject, version, algorithm, encrypted_key_material))
+            if dek is None:
+                new = Dek(kek_name, subject, version, algorithm, encrypted_key_material)
+                dek = self._post_dek(new)
         except SchemaRegistryError as error:
             # After other errors the known key stays the latest one, also while no registry answers.
             if error.http_status_code == CONFLICT:
                 self._forget_latest(dek_id)
             raise
-        self._forget_latest(dek_id)
+        self._forget_latest(dek_id)  # it is older, even if another thread has registered this key
         with self._lock:
             return self._deks.setdefault(dek_id, dek)
 
