@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.codecs.avro_reader import AvroReader
@@ -78,6 +78,7 @@ AvroMessage: TypeAlias = Any
 
 ToDict: TypeAlias = Callable[[Any, SerializationContext], Any]
 FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+_FindInt: TypeAlias = Callable[[Any], "tuple[str, Any] | None"]
 
 _FIELD_TYPES = {
     "record": FieldType.RECORD,
@@ -106,6 +107,7 @@ PROGRAMS_MAX = 100
 """How many readers' schemas a writer's schema keeps a compiled program for."""
 
 _TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 _SIZES = {"boolean": 1, "float": 4, "double": 8}
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
 
@@ -144,6 +146,7 @@ class ParsedAvro:
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
         self.hostile = _HostileCheck(schema)
+        self.find_large_int = _IntCheck(schema).find
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
@@ -610,6 +613,87 @@ def _read_long(data: io.BytesIO) -> int:
     return (number >> 1) ^ -(number & 1)
 
 
+class _IntCheck:
+    """Finds numbers beyond 32 bits for the type int: fastavro writes them, and no reader reads them.
+
+    In a union fastavro refuses them itself, unless a tuple names the branch.
+    """
+
+    def __init__(self, schema: AvroSchema) -> None:
+        self._named: dict[str, list[_FindInt | None]] = {}
+        self.find = self._compile(schema)
+        """Returns the path of such a number, and the number. None: the schema has no int."""
+
+    def _compile(self, schema: Any) -> _FindInt | None:
+        if isinstance(schema, list):
+            return self._union(schema)
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if kind == "int":
+            return _large_int
+        if kind in ("record", "error"):
+            return self._record(schema)
+        if kind in ("array", "map"):
+            return self._items(schema, kind)
+        if kind in self._named:
+            holder = self._named[kind]  # empty while a record contains itself
+            return lambda value: holder[0](value) if holder[0] is not None else None
+        return self._compile(kind) if isinstance(kind, dict | list) else None
+
+    def _record(self, schema: dict[str, Any]) -> _FindInt | None:
+        holder = self._named[schema["name"]] = []
+        fields = [(each["name"], self._compile(each["type"])) for each in schema["fields"]]
+        checks = [(name, find) for name, find in fields if find is not None]
+
+        def find_in_record(value: Any) -> tuple[str, Any] | None:
+            if isinstance(value, dict):
+                for name, find in checks:
+                    found = find(value.get(name))
+                    if found is not None:
+                        return f".{name}{found[0]}", found[1]
+            return None
+
+        holder.append(find_in_record if checks else None)
+        return holder[0]
+
+    def _items(self, schema: dict[str, Any], kind: str) -> _FindInt | None:
+        find = self._compile(schema["items" if kind == "array" else "values"])
+        if find is None:
+            return None
+
+        def find_in_items(value: Any) -> tuple[str, Any] | None:
+            pairs: Iterable[tuple[Any, Any]] = ()
+            if kind == "map" and isinstance(value, dict):
+                pairs = value.items()
+            elif kind == "array" and isinstance(value, (list, tuple)):
+                pairs = enumerate(value)
+            for key, item in pairs:
+                found = find(item)
+                if found is not None:
+                    return f"[{key!r}]{found[0]}", found[1]
+            return None
+
+        return find_in_items
+
+    def _union(self, branches: list[Any]) -> _FindInt | None:
+        finds = [(each, self._compile(each)) for each in branches]
+
+        def find_in_branch(value: Any) -> tuple[str, Any] | None:
+            if isinstance(value, tuple):
+                chosen, inner = _chosen_branch(branches, value)
+                for branch, find in finds:
+                    if branch is chosen and find is not None:
+                        return find(inner)
+            return None
+
+        return find_in_branch if any(find is not None for _, find in finds) else None
+
+
+def _large_int(value: Any) -> tuple[str, Any] | None:
+    if not isinstance(value, (int, float)) or INT_MIN <= value <= INT_MAX:
+        return None
+    return "", value
+
+
 class _AvroSteps:
     """What the Avro serializers and deserializers have in common."""
 
@@ -683,6 +767,9 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
             if _fits(parsed.expanded, value):
                 raise SerializationError(f"the value doesn't fit the schema: {error}") from error
             raise SerializationError(problem_path(parsed.expanded, value)) from error
+        if parsed.find_large_int is not None and (found := parsed.find_large_int(value)):
+            path = found[0].removeprefix(".") or "the value"
+            raise SerializationError(f"{path}: {_shown(found[1])} isn't a valid int")
         return out.getvalue()
 
 
