@@ -210,6 +210,9 @@ class ParsedJson:
             ) from missing
         except RecursionError as deep:
             raise SerializationError("the value is nested too deep") from deep
+        except (ArithmeticError, TypeError) as failure:
+            # For instance a number that is too large for multipleOf, or a key that is no text.
+            raise SerializationError(f"the value can't be checked: {failure}") from failure
         if error is not None:
             raise SerializationError(f"{error.json_path}: {error.message}") from error
 
