@@ -204,10 +204,14 @@ class Strategy:
             self.own.set_cluster_id_resolver(resolver)
 
     def __call__(
-        self, conf: dict[str, Any] | None = None, *, field: MessageField = MessageField.VALUE
+        self,
+        conf: dict[str, Any] | None = None,
+        record_name: str | None = "a.B",
+        *,
+        field: MessageField = MessageField.VALUE,
     ) -> str | None:
         context = SerializationContext("t", field)
-        return self._result(self.own(context, "a.B", self.caller.client, conf))
+        return self._result(self.own(context, record_name, self.caller.client, conf))
 
     def clear(self) -> None:
         self._result(self.own.clear_cache())
@@ -253,6 +257,18 @@ def test_a_topic_without_association(
     server.answer(Answer(status, body))
     conf = None if fallback is None else {serde.FALLBACK_TYPE: fallback}
     assert Strategy(connect())(conf) == expected
+
+
+def test_a_topic_without_association_is_asked_for_once_a_record_name(
+    server: Server, connect: Connect
+) -> None:
+    """A deserializer doesn't know the record name at first."""
+    server.answer(Answer(body=[]))
+    strategy = Strategy(connect())
+    conf = {serde.FALLBACK_TYPE: "RECORD"}
+    for _ in range(3):
+        assert (strategy(conf, None), strategy(conf)) == (None, "a.B")
+    assert len(server.requests) == 2
 
 
 def test_an_association_can_be_necessary(server: Server, connect: Connect) -> None:
