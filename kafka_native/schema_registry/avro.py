@@ -294,6 +294,8 @@ def transform(
 ) -> AvroMessage:
     """Call a function for the fields of a message that have one of the rule's tags.
 
+    Return the new message. The given one stays as it is.
+
     :param schema: The expanded schema of the message.
     """
     field = ctx.current_field()
@@ -313,6 +315,7 @@ def transform(
                 for key, value in message.items()
             }
         if kind == FieldType.RECORD and isinstance(message, dict):
+            message = dict(message)  # the program may write its own object again
             for each in schema["fields"]:
                 if each["name"] in message:
                     _transform_field(ctx, schema, each, message, field_transform)
@@ -614,7 +617,7 @@ def _read_long(data: io.BytesIO) -> int:
 
 
 class _IntCheck:
-    """Finds numbers beyond 32 bits for the type int: fastavro writes them, and no reader reads them.
+    """Finds numbers beyond 32 bits for the type int. fastavro writes them, but nothing reads them.
 
     In a union fastavro refuses them itself, unless a tuple names the branch.
     """

@@ -361,6 +361,7 @@ class _Walk:
 
     def _properties(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
         if isinstance(value, dict):
+            value = dict(value)  # the program may write its own object again
             for name, property_ in (schema.get("properties") or {}).items():
                 if isinstance(property_, dict):
                     self._field(property_, resolver, f"{path}.{name}", name, value)
