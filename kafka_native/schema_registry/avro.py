@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.schema_registry.avro_limits import HostileCheck
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransform,
@@ -97,18 +98,10 @@ _FIELD_TYPES = {
 }
 
 
-NESTING_MAX = 100
-"""How deep records that contain themselves may be nested."""
-
-EMPTY_ITEMS_MAX = 1_000_000
-"""How many array items without bytes a payload may have: nulls, and records without fields."""
-
 PROGRAMS_MAX = 100
 """How many readers' schemas a writer's schema keeps a compiled program for."""
 
-_TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
-_SIZES = {"boolean": 1, "float": 4, "double": 8}
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
 
 
@@ -145,7 +138,7 @@ class ParsedAvro:
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
-        self.hostile = _HostileCheck(schema)
+        self.hostile = HostileCheck(schema)
         self.find_large_int = _IntCheck(schema).find
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
@@ -228,6 +221,8 @@ def _with_references(
     result = dict(schema)
     if "name" in schema:
         name = _full_name(schema, namespace)
+        if name in defined and name in references:
+            return name  # a type inside of a reference, which was used before
         defined.add(name)
         namespace = name.rpartition(".")[0]
     for part in ("type", "items", "values"):
@@ -238,12 +233,15 @@ def _with_references(
             {**field, "type": _with_references(field["type"], namespace, references, defined)}
             for field in schema["fields"]
         ]
-    return result
+    inner = result.get("type")
+    is_wrapped = isinstance(inner, dict) or (isinstance(inner, str) and inner in defined)
+    return inner if is_wrapped else result  # fastavro doesn't take {"type": "a.Name"}
 
 
 def definitions_of(schema: Schema, registry: Any) -> Steps[dict[str, AvroSchema]]:
     """Find the definitions of all schemas that a schema refers to, by name."""
     found: dict[str, AvroSchema] = {}
+    inner: dict[str, AvroSchema] = {}
     for name, referenced in (yield from references_of(schema, registry)):
         try:
             definition = json.loads(_as_object(referenced.schema_str or ""))
@@ -254,7 +252,24 @@ def definitions_of(schema: Schema, registry: Any) -> Steps[dict[str, AvroSchema]
         found[name] = definition
         if isinstance(definition, dict) and "name" in definition:
             found[_full_name(definition, "")] = definition
-    return found
+        _add_named(definition, "", inner)
+    return inner | found
+
+
+def _add_named(schema: Any, namespace: str, found: dict[str, AvroSchema]) -> None:
+    """Add the named types inside of a schema. Others may use them before that schema."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _add_named(branch, namespace, found)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("name"), str):
+            name = _full_name(schema, namespace)
+            found[name] = {**schema, "name": name}
+            namespace = name.rpartition(".")[0]
+        for part in ("type", "items", "values"):
+            _add_named(schema.get(part), namespace, found)
+        for field in schema.get("fields") or ():
+            _add_named(field.get("type"), namespace, found)
 
 
 def _full_name(definition: Mapping[str, Any], namespace: str) -> str:
@@ -486,134 +501,6 @@ def _plain(schema: Any) -> Any:
     if isinstance(schema, dict):
         return {key: _plain(part) for key, part in schema.items() if not key.startswith("__")}
     return [_plain(part) for part in schema] if isinstance(schema, list) else schema
-
-
-class _Payload(io.BytesIO):
-    """A payload, and how many items without bytes it has: nulls, and records without fields."""
-
-    empty_items = 0
-
-
-class _HostileCheck:
-    """Refuses payloads and values that would end the process inside fastavro.
-
-    Its C code recurses, so records that contain themselves could exhaust the stack. And a few bytes
-    can announce any number of items that have no bytes. Other schemas need no check.
-    """
-
-    def __init__(self, schema: AvroSchema) -> None:
-        self._is_recursive = self._has_empty_items = False
-        self._named: dict[str, Any] = {}
-        self._root = schema
-        self._collect(schema, ())
-
-    def _collect(self, schema: Any, around: tuple[str, ...]) -> None:
-        if isinstance(schema, str):
-            self._is_recursive = self._is_recursive or schema in around
-        elif isinstance(schema, list):
-            for branch in schema:
-                self._collect(branch, around)
-        elif isinstance(schema, dict):
-            if "name" in schema:
-                self._named[schema["name"]] = schema
-                around = (*around, schema["name"])
-            for part in ("items", "values"):
-                self._collect(schema.get(part), around)
-            for field in schema.get("fields", ()):
-                self._collect(field["type"], around)
-            if "items" in schema and self._is_empty(schema["items"], ()):
-                self._has_empty_items = True
-
-    def _is_empty(self, schema: Any, around: tuple[str, ...]) -> bool:
-        """Return whether each value of a schema has no bytes."""
-        if isinstance(schema, str):
-            named = self._named.get(schema)
-            if named is None or schema in around:
-                return schema == "null"
-            return self._is_empty(named, around)
-        if not isinstance(schema, dict):
-            return False
-        if schema["type"] in ("record", "error"):
-            around = (*around, schema["name"])
-            return all(self._is_empty(field["type"], around) for field in schema["fields"])
-        return schema["type"] == "null" or schema.get("size") == 0
-
-    def check_payload(self, payload: bytes) -> None:
-        """Raise SerializationError if a payload is nested too deep, or has too many items."""
-        if self._is_recursive or self._has_empty_items:
-            self._skip(self._root, _Payload(payload), 0)
-
-    def check_value(self, value: Any, depth: int = 0) -> None:
-        """Raise SerializationError if a value is nested too deep."""
-        if not self._is_recursive:
-            return
-        if depth > 2 * NESTING_MAX:
-            raise SerializationError(_TOO_DEEP)
-        if isinstance(value, dict):
-            value = value.values()
-        elif not isinstance(value, list | tuple):
-            return
-        for part in value:
-            self.check_value(part, depth + 1)
-
-    def _skip(self, schema: Any, data: _Payload, depth: int) -> None:
-        """Read past a value. At the end of the payload it stops: fastavro reports that."""
-        if depth > NESTING_MAX:
-            raise SerializationError(_TOO_DEEP)
-        if isinstance(schema, list):
-            index = _read_long(data)
-            if 0 <= index < len(schema):
-                self._skip(schema[index], data, depth)
-            return
-        kind = schema["type"] if isinstance(schema, dict) else schema
-        if kind in ("record", "error"):
-            for field in schema["fields"]:
-                self._skip(field["type"], data, depth + 1)
-        elif kind in ("array", "map"):
-            self._skip_blocks(schema, kind, data, depth)
-        elif kind in ("bytes", "string"):
-            data.seek(max(0, _read_long(data)), io.SEEK_CUR)
-        elif kind in ("int", "long", "enum"):
-            _read_long(data)
-        elif kind == "fixed":
-            data.seek(schema["size"], io.SEEK_CUR)
-        elif kind in _SIZES:
-            data.seek(_SIZES[kind], io.SEEK_CUR)
-        elif kind in self._named:
-            self._skip(self._named[kind], data, depth)
-
-    def _skip_blocks(self, schema: Any, kind: str, data: _Payload, depth: int) -> None:
-        end = data.getbuffer().nbytes
-        while (count := _read_long(data)) != 0:
-            if count < 0:
-                _read_long(data)
-            if kind == "array" and self._is_empty(schema["items"], ()):
-                data.empty_items += abs(count)
-                if data.empty_items > EMPTY_ITEMS_MAX:
-                    raise SerializationError(
-                        f"the payload announces more than {EMPTY_ITEMS_MAX} items without bytes"
-                    )
-                continue
-            for _ in range(abs(count)):
-                if data.tell() >= end:
-                    return
-                if kind == "map":
-                    self._skip("string", data, depth)
-                self._skip(schema["items" if kind == "array" else "values"], data, depth + 1)
-
-
-def _read_long(data: io.BytesIO) -> int:
-    """Return a number of variable length. 0 at the end of the payload."""
-    number = shift = 0
-    while shift < 70:
-        byte = data.read(1)
-        if not byte:
-            return 0
-        number |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            break
-        shift += 7
-    return (number >> 1) ^ -(number & 1)
 
 
 class _IntCheck:

@@ -190,6 +190,44 @@ def test_an_int_beyond_32_bits_is_refused(
     assert raised(lambda: date(2**31, CONTEXT)).endswith("the value: 2147483648 isn't a valid int")
 
 
+_KIND = {"type": "enum", "name": "Kind", "symbols": ["P"]}
+_BOX = {
+    "type": "record",
+    "name": "Box",
+    "namespace": "n",
+    "fields": [{"name": "kind", "type": _KIND}, {"name": "line", "type": ["null", _LINE]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("referenced", "types", "value"),
+    [
+        (_BOX, ["n.Box", "n.Kind"], [{"kind": "P", "line": {"count": 1}}, "P"]),
+        (_BOX, ["n.Line", "n.Box"], [{"count": 2}, {"kind": "P", "line": {"count": 1}}]),
+        (_BOX, ["n.Kind", {"type": "n.Kind"}], ["P", "P"]),
+        ([_LINE, _KIND], ["Kind", {"type": "array", "items": "Line"}], ["P", [{"count": 3}]]),
+    ],
+)
+def test_types_inside_of_a_reference_can_be_used_anywhere(
+    registry: MemoryRegistry, referenced: Any, types: list[Any], value: list[Any]
+) -> None:
+    registry.register("box", {"schema": json.dumps(referenced)})
+    fields = [{"name": f"f{index}", "type": each} for index, each in enumerate(types)]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    schema = Schema(text, "AVRO", [SchemaReference("n.Box", "box", 1)])
+    record = {f"f{index}": each for index, each in enumerate(value)}
+    data = ours.AvroSerializer(registry.client(), schema)(record, CONTEXT)
+    assert ours.AvroDeserializer(registry.client())(data, CONTEXT) == record
+
+
+def test_a_schema_can_be_the_name_of_a_reference(registry: MemoryRegistry) -> None:
+    registry.register("box", {"schema": json.dumps(_BOX)})
+    schema = Schema('"n.Box"', "AVRO", [SchemaReference("n.Box", "box", 1)])
+    box = {"kind": "P", "line": None}
+    data = ours.AvroSerializer(registry.client(), schema)(box, CONTEXT)
+    assert ours.AvroDeserializer(registry.client())(data, CONTEXT) == box
+
+
 def test_none_stays_none(registry: MemoryRegistry) -> None:
     assert ours.AvroSerializer(registry.client(), TEXT)(None, CONTEXT) is None
     assert ours.AvroDeserializer(registry.client())(None, CONTEXT) is None
