@@ -90,6 +90,9 @@ FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
 DEFAULT_SPEC = DRAFT7
 """The specification of a schema without ``$schema``."""
 
+MESSAGE_SHOWN_MAX = 400
+"""How many characters of a message of jsonschema an error shows."""
+
 _FIELD_TYPES = {
     "array": FieldType.ARRAY,
     "string": FieldType.STRING,
@@ -214,7 +217,14 @@ class ParsedJson:
             # For instance a number that is too large for multipleOf, or a key that is no text.
             raise SerializationError(f"the value can't be checked: {failure}") from failure
         if error is not None:
-            raise SerializationError(f"{error.json_path}: {error.message}") from error
+            raise SerializationError(f"{error.json_path}: {_shown(error.message)}") from error
+
+
+def _shown(message: str) -> str:
+    """Return a message of jsonschema, which has the whole value before the reason."""
+    if len(message) <= MESSAGE_SHOWN_MAX:
+        return message
+    return f"{message[: MESSAGE_SHOWN_MAX // 2]} ... {message[-MESSAGE_SHOWN_MAX // 2 :]}"
 
 
 def parse(schema: Schema) -> JsonSchema:

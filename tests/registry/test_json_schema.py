@@ -120,6 +120,14 @@ def test_values_that_json_does_not_have(registry: MemoryRegistry) -> None:
     assert text.startswith("topic users, value, schema id 1: the value can't be written as JSON")
 
 
+def test_an_error_shows_a_part_of_a_huge_value(registry: MemoryRegistry) -> None:
+    serializer = ours.JSONSerializer(TEXT, registry.client())
+    text = raised(lambda: serializer(["x" * 1_000_000], CONTEXT))
+    assert len(text) < 1000
+    assert text.startswith("topic users, value, schema id 1: $: ['xxx")
+    assert text.endswith("is not of type 'object'")
+
+
 @pytest.mark.parametrize(
     ("schema", "value"),
     [
