@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,28 @@ def test_a_header_needs_a_place(headers: Any) -> None:
         )
     with pytest.raises(SerializationError, match="needs a SerializationContext"):
         ours.header_schema_id_serializer(b"", None, one)
+
+
+def test_a_header_of_another_schema_is_replaced() -> None:
+    """The headers may be those of a message that is passed on."""
+    old, new = (serde.SchemaId("AVRO", 1, str(uuid.UUID(int=number))) for number in (1, 2))
+    for headers in ([("a", b"b"), ("__value_schema_id", old.guid_to_bytes())], {}):
+        context: Any = SerializationContext("t", MessageField.VALUE, headers)
+        for schema_id in (old, new):
+            ours.header_schema_id_serializer(b"x", context, schema_id)
+        found = [value for name, value in dict(headers).items() if name == "__value_schema_id"]
+        assert found == [new.guid_to_bytes()]
+        assert len(headers) == len(dict(headers))
+
+
+def test_the_last_header_names_the_schema() -> None:
+    """Other clients may have added one to those of a message that they passed on."""
+    guids = [uuid.UUID(int=number) for number in (1, 2)]
+    headers: Any = [("__value_schema_id", b"\1" + guid.bytes) for guid in guids]
+    schema_id = serde.SchemaId("AVRO")
+    context = SerializationContext("t", MessageField.VALUE, headers)
+    ours.dual_schema_id_deserializer(b"x", context, schema_id)
+    assert schema_id.guid == guids[1]
 
 
 def test_a_header_must_be_bytes() -> None:
