@@ -406,8 +406,11 @@ class SerializerSteps(BaseSerde):
         """Check the rules in a schema's text."""
         assert self._validation_executor is not None
         validation = Validation(self._validation_executor, self._validation_fail_fast)
-        with contextlib.suppress(FirstViolation):
-            self._walk_rules(validation, parsed, value)
+        try:
+            with contextlib.suppress(FirstViolation):
+                self._walk_rules(validation, parsed, value)
+        except SerializationError as error:
+            raise SerializationError(f"{place}: {error}") from error.__cause__
         validation.raise_violations(place)
 
     def _walk_rules(self, validation: Validation, parsed: Any, value: Any) -> None:
