@@ -40,8 +40,8 @@ class Authentication:
         """Return the headers for one registry."""
         raise NotImplementedError
 
-    def renew(self) -> bool:
-        """Forget a token that the registry refused. Return whether a new one may be had."""
+    def renew(self, refused: Mapping[str, str]) -> bool:
+        """Forget the token in refused headers. Return whether a new one may be had."""
         return False
 
 
@@ -150,11 +150,12 @@ class FetchedToken(BearerAuthentication):
         self._token = ""
         self._renew_at = 0.0
 
-    def renew(self) -> bool:
+    def renew(self, refused: Mapping[str, str]) -> bool:
         """Forget the token. The next request fetches another one."""
-        had_token = bool(self._token)
-        self._token = ""
-        return had_token
+        # Another thread may have been refused at the same time, and have a new token already.
+        if refused.get("Authorization") == f"Bearer {self._token}":
+            self._token = ""
+        return True
 
     def token(self) -> Call[str]:
         """Return the stored token, or fetch another one.

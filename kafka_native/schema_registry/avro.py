@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
 from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.errors import DecodeError, SchemaError
+from kafka_native.schema_registry.avro_limits import HostileCheck
 from kafka_native.schema_registry.rule_registry import RuleRegistry
 from kafka_native.schema_registry.rule_types import (
     FieldTransform,
@@ -78,6 +79,7 @@ AvroMessage: TypeAlias = Any
 
 ToDict: TypeAlias = Callable[[Any, SerializationContext], Any]
 FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
+_FindInt: TypeAlias = Callable[[Any], "tuple[str, Any] | None"]
 
 _FIELD_TYPES = {
     "record": FieldType.RECORD,
@@ -96,17 +98,10 @@ _FIELD_TYPES = {
 }
 
 
-NESTING_MAX = 100
-"""How deep records that contain themselves may be nested."""
-
-EMPTY_ITEMS_MAX = 1_000_000
-"""How many array items without bytes a payload may have: nulls, and records without fields."""
-
 PROGRAMS_MAX = 100
 """How many readers' schemas a writer's schema keeps a compiled program for."""
 
-_TOO_DEEP = f"records that contain themselves are nested deeper than {NESTING_MAX} levels"
-_SIZES = {"boolean": 1, "float": 4, "double": 8}
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
 
 
@@ -143,7 +138,8 @@ class ParsedAvro:
         is_text = isinstance(schema, dict) and schema.get("type") == "bytes"
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
-        self.hostile = _HostileCheck(schema)
+        self.hostile = HostileCheck(schema)
+        self.find_large_int = _IntCheck(schema).find
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
@@ -225,6 +221,8 @@ def _with_references(
     result = dict(schema)
     if "name" in schema:
         name = _full_name(schema, namespace)
+        if name in defined and name in references:
+            return name  # a type inside of a reference, which was used before
         defined.add(name)
         namespace = name.rpartition(".")[0]
     for part in ("type", "items", "values"):
@@ -235,12 +233,15 @@ def _with_references(
             {**field, "type": _with_references(field["type"], namespace, references, defined)}
             for field in schema["fields"]
         ]
-    return result
+    inner = result.get("type")
+    is_wrapped = isinstance(inner, dict) or (isinstance(inner, str) and inner in defined)
+    return inner if is_wrapped else result  # fastavro doesn't take {"type": "a.Name"}
 
 
 def definitions_of(schema: Schema, registry: Any) -> Steps[dict[str, AvroSchema]]:
     """Find the definitions of all schemas that a schema refers to, by name."""
     found: dict[str, AvroSchema] = {}
+    inner: dict[str, AvroSchema] = {}
     for name, referenced in (yield from references_of(schema, registry)):
         try:
             definition = json.loads(_as_object(referenced.schema_str or ""))
@@ -251,7 +252,24 @@ def definitions_of(schema: Schema, registry: Any) -> Steps[dict[str, AvroSchema]
         found[name] = definition
         if isinstance(definition, dict) and "name" in definition:
             found[_full_name(definition, "")] = definition
-    return found
+        _add_named(definition, "", inner)
+    return inner | found
+
+
+def _add_named(schema: Any, namespace: str, found: dict[str, AvroSchema]) -> None:
+    """Add the named types inside of a schema. Others may use them before that schema."""
+    if isinstance(schema, list):
+        for branch in schema:
+            _add_named(branch, namespace, found)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("name"), str):
+            name = _full_name(schema, namespace)
+            found[name] = {**schema, "name": name}
+            namespace = name.rpartition(".")[0]
+        for part in ("type", "items", "values"):
+            _add_named(schema.get(part), namespace, found)
+        for field in schema.get("fields") or ():
+            _add_named(field.get("type"), namespace, found)
 
 
 def _full_name(definition: Mapping[str, Any], namespace: str) -> str:
@@ -291,6 +309,8 @@ def transform(
 ) -> AvroMessage:
     """Call a function for the fields of a message that have one of the rule's tags.
 
+    Return the new message. The given one stays as it is.
+
     :param schema: The expanded schema of the message.
     """
     field = ctx.current_field()
@@ -310,6 +330,7 @@ def transform(
                 for key, value in message.items()
             }
         if kind == FieldType.RECORD and isinstance(message, dict):
+            message = dict(message)  # the program may write its own object again
             for each in schema["fields"]:
                 if each["name"] in message:
                     _transform_field(ctx, schema, each, message, field_transform)
@@ -482,132 +503,85 @@ def _plain(schema: Any) -> Any:
     return [_plain(part) for part in schema] if isinstance(schema, list) else schema
 
 
-class _Payload(io.BytesIO):
-    """A payload, and how many items without bytes it has: nulls, and records without fields."""
+class _IntCheck:
+    """Finds numbers beyond 32 bits for the type int. fastavro writes them, but nothing reads them.
 
-    empty_items = 0
-
-
-class _HostileCheck:
-    """Refuses payloads and values that would end the process inside fastavro.
-
-    Its C code recurses, so records that contain themselves could exhaust the stack. And a few bytes
-    can announce any number of items that have no bytes. Other schemas need no check.
+    In a union fastavro refuses them itself, unless a tuple names the branch.
     """
 
     def __init__(self, schema: AvroSchema) -> None:
-        self._is_recursive = self._has_empty_items = False
-        self._named: dict[str, Any] = {}
-        self._root = schema
-        self._collect(schema, ())
+        self._named: dict[str, list[_FindInt | None]] = {}
+        self.find = self._compile(schema)
+        """Returns the path of such a number, and the number. None: the schema has no int."""
 
-    def _collect(self, schema: Any, around: tuple[str, ...]) -> None:
-        if isinstance(schema, str):
-            self._is_recursive = self._is_recursive or schema in around
-        elif isinstance(schema, list):
-            for branch in schema:
-                self._collect(branch, around)
-        elif isinstance(schema, dict):
-            if "name" in schema:
-                self._named[schema["name"]] = schema
-                around = (*around, schema["name"])
-            for part in ("items", "values"):
-                self._collect(schema.get(part), around)
-            for field in schema.get("fields", ()):
-                self._collect(field["type"], around)
-            if "items" in schema and self._is_empty(schema["items"], ()):
-                self._has_empty_items = True
-
-    def _is_empty(self, schema: Any, around: tuple[str, ...]) -> bool:
-        """Return whether each value of a schema has no bytes."""
-        if isinstance(schema, str):
-            named = self._named.get(schema)
-            if named is None or schema in around:
-                return schema == "null"
-            return self._is_empty(named, around)
-        if not isinstance(schema, dict):
-            return False
-        if schema["type"] in ("record", "error"):
-            around = (*around, schema["name"])
-            return all(self._is_empty(field["type"], around) for field in schema["fields"])
-        return schema["type"] == "null" or schema.get("size") == 0
-
-    def check_payload(self, payload: bytes) -> None:
-        """Raise SerializationError if a payload is nested too deep, or has too many items."""
-        if self._is_recursive or self._has_empty_items:
-            self._skip(self._root, _Payload(payload), 0)
-
-    def check_value(self, value: Any, depth: int = 0) -> None:
-        """Raise SerializationError if a value is nested too deep."""
-        if not self._is_recursive:
-            return
-        if depth > 2 * NESTING_MAX:
-            raise SerializationError(_TOO_DEEP)
-        if isinstance(value, dict):
-            value = value.values()
-        elif not isinstance(value, list | tuple):
-            return
-        for part in value:
-            self.check_value(part, depth + 1)
-
-    def _skip(self, schema: Any, data: _Payload, depth: int) -> None:
-        """Read past a value. At the end of the payload it stops: fastavro reports that."""
-        if depth > NESTING_MAX:
-            raise SerializationError(_TOO_DEEP)
+    def _compile(self, schema: Any) -> _FindInt | None:
         if isinstance(schema, list):
-            index = _read_long(data)
-            if 0 <= index < len(schema):
-                self._skip(schema[index], data, depth)
-            return
-        kind = schema["type"] if isinstance(schema, dict) else schema
+            return self._union(schema)
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if kind == "int":
+            return _large_int
         if kind in ("record", "error"):
-            for field in schema["fields"]:
-                self._skip(field["type"], data, depth + 1)
-        elif kind in ("array", "map"):
-            self._skip_blocks(schema, kind, data, depth)
-        elif kind in ("bytes", "string"):
-            data.seek(max(0, _read_long(data)), io.SEEK_CUR)
-        elif kind in ("int", "long", "enum"):
-            _read_long(data)
-        elif kind == "fixed":
-            data.seek(schema["size"], io.SEEK_CUR)
-        elif kind in _SIZES:
-            data.seek(_SIZES[kind], io.SEEK_CUR)
-        elif kind in self._named:
-            self._skip(self._named[kind], data, depth)
+            return self._record(schema)
+        if kind in ("array", "map"):
+            return self._items(schema, kind)
+        if kind in self._named:
+            holder = self._named[kind]  # empty while a record contains itself
+            return lambda value: holder[0](value) if holder[0] is not None else None
+        return self._compile(kind) if isinstance(kind, dict | list) else None
 
-    def _skip_blocks(self, schema: Any, kind: str, data: _Payload, depth: int) -> None:
-        end = data.getbuffer().nbytes
-        while (count := _read_long(data)) != 0:
-            if count < 0:
-                _read_long(data)
-            if kind == "array" and self._is_empty(schema["items"], ()):
-                data.empty_items += abs(count)
-                if data.empty_items > EMPTY_ITEMS_MAX:
-                    raise SerializationError(
-                        f"the payload announces more than {EMPTY_ITEMS_MAX} items without bytes"
-                    )
-                continue
-            for _ in range(abs(count)):
-                if data.tell() >= end:
-                    return
-                if kind == "map":
-                    self._skip("string", data, depth)
-                self._skip(schema["items" if kind == "array" else "values"], data, depth + 1)
+    def _record(self, schema: dict[str, Any]) -> _FindInt | None:
+        holder = self._named[schema["name"]] = []
+        fields = [(each["name"], self._compile(each["type"])) for each in schema["fields"]]
+        checks = [(name, find) for name, find in fields if find is not None]
+
+        def find_in_record(value: Any) -> tuple[str, Any] | None:
+            if isinstance(value, dict):
+                for name, find in checks:
+                    found = find(value.get(name))
+                    if found is not None:
+                        return f".{name}{found[0]}", found[1]
+            return None
+
+        holder.append(find_in_record if checks else None)
+        return holder[0]
+
+    def _items(self, schema: dict[str, Any], kind: str) -> _FindInt | None:
+        find = self._compile(schema["items" if kind == "array" else "values"])
+        if find is None:
+            return None
+
+        def find_in_items(value: Any) -> tuple[str, Any] | None:
+            pairs: Iterable[tuple[Any, Any]] = ()
+            if kind == "map" and isinstance(value, dict):
+                pairs = value.items()
+            elif kind == "array" and isinstance(value, (list, tuple)):
+                pairs = enumerate(value)
+            for key, item in pairs:
+                found = find(item)
+                if found is not None:
+                    return f"[{key!r}]{found[0]}", found[1]
+            return None
+
+        return find_in_items
+
+    def _union(self, branches: list[Any]) -> _FindInt | None:
+        finds = [(each, self._compile(each)) for each in branches]
+
+        def find_in_branch(value: Any) -> tuple[str, Any] | None:
+            if isinstance(value, tuple):
+                chosen, inner = _chosen_branch(branches, value)
+                for branch, find in finds:
+                    if branch is chosen and find is not None:
+                        return find(inner)
+            return None
+
+        return find_in_branch if any(find is not None for _, find in finds) else None
 
 
-def _read_long(data: io.BytesIO) -> int:
-    """Return a number of variable length. 0 at the end of the payload."""
-    number = shift = 0
-    while shift < 70:
-        byte = data.read(1)
-        if not byte:
-            return 0
-        number |= (byte[0] & 0x7F) << shift
-        if byte[0] < 0x80:
-            break
-        shift += 7
-    return (number >> 1) ^ -(number & 1)
+def _large_int(value: Any) -> tuple[str, Any] | None:
+    if not isinstance(value, (int, float)) or INT_MIN <= value <= INT_MAX:
+        return None
+    return "", value
 
 
 class _AvroSteps:
@@ -683,6 +657,9 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
             if _fits(parsed.expanded, value):
                 raise SerializationError(f"the value doesn't fit the schema: {error}") from error
             raise SerializationError(problem_path(parsed.expanded, value)) from error
+        if parsed.find_large_int is not None and (found := parsed.find_large_int(value)):
+            path = found[0].removeprefix(".") or "the value"
+            raise SerializationError(f"{path}: {_shown(found[1])} isn't a valid int")
         return out.getvalue()
 
 

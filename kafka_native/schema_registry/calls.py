@@ -269,7 +269,7 @@ class Requests:
                 response = yield from self._follow(Send(method, url, headers, content))
             except UnusableAnswer as error:
                 raise SchemaRegistryError(-1, SchemaRegistryError.UNKNOWN, str(error)) from error
-            if response.status != 401 or attempt or not self._authentication.renew():
+            if response.status != 401 or attempt or not self._authentication.renew(headers):
                 break
         return response
 
@@ -330,7 +330,9 @@ class RegistryCalls:
     def __init__(self, config: RegistryConfig) -> None:
         self._requests = Requests(config)
         self._shared = SharedRequests()
+        self._deletions = 0
         self._changes = 0
+        """Deletions and registrations: both may change the latest version."""
         size, ttl_s = config.cache_capacity, config.cache_latest_ttl_s
         # The first part of each key is the subject, if the cache is for subjects.
         self._by_id: LruCache[tuple[Any, ...], Schema] = LruCache(size)
@@ -355,18 +357,25 @@ class RegistryCalls:
         if value is not None:
             return value
 
+        state = self._state_of(cache)
+
         def fill() -> Call[T]:
             value = cache.get(key)
             if value is None:
-                changes = self._changes
                 value = yield from fetch()
-                if changes == self._changes:  # what a deletion made old isn't stored
+                if state == self._state_of(cache):  # what a change made old isn't stored
                     cache.put(key, value)
                     if also is not None:
                         also(value)
             return value
 
-        return (yield from self._once((id(cache), key), fill))
+        # A caller after a change doesn't wait for a request from before it.
+        return (yield from self._once((id(cache), key, state), fill))
+
+    def _state_of(self, cache: LruCache[tuple[Any, ...], T]) -> int:
+        """Return a number that grows when the values of a cache may have changed."""
+        is_of_latest = cache in (self._latest, self._with_metadata)
+        return self._changes if is_of_latest else self._deletions
 
     def _once(self, key: Hashable, call: Callable[[], Call[T]]) -> Call[T]:
         """Perform a call, or wait for the same call of another caller."""
@@ -391,12 +400,13 @@ class RegistryCalls:
 
     def _forget(self, subject: str) -> None:
         """Remove what the caches have about a subject."""
-        self._changes += 1
+        self._deletions += 1
         for cache in (self._by_id, self._registrations, self._lookups, self._versions):
             cache.remove_if(lambda key: key[0] == subject)
         self._forget_latest(subject)
 
     def _forget_latest(self, subject: str) -> None:
+        self._changes += 1
         for cache in (self._latest, self._with_metadata):
             cache.remove_if(lambda key: key[0] == subject)
 
@@ -409,6 +419,7 @@ class RegistryCalls:
     def clear_caches(self) -> None:
         """Empty all caches of the client."""
         self.clear_latest_caches()
+        self._deletions += 1
         for cache in (self._by_id, self._by_guid):
             cache.clear()
         for registered in (self._registrations, self._lookups, self._versions):
@@ -433,7 +444,13 @@ class RegistryCalls:
     ) -> Call[RegisteredSchema]:
         def fetch() -> Call[RegisteredSchema]:
             path = f"subjects/{_quoted(subject)}/versions{_query(normalize=normalize)}"
-            found = yield from self._requests.request("POST", path, _registration, schema.to_dict())
+            try:
+                found = yield from self._requests.request(
+                    "POST", path, _registration, schema.to_dict()
+                )
+            finally:
+                # The schema may be the new latest version, even if no answer arrived.
+                self._forget_latest(subject)
             has_schema = found.schema.schema_str is not None
             return RegisteredSchema(
                 subject=found.subject or subject,
@@ -445,7 +462,6 @@ class RegistryCalls:
 
         def also(found: RegisteredSchema) -> None:
             self._remember(subject, found, None)
-            self._forget_latest(subject)  # the schema may be the new latest version
 
         key = (subject, schema, normalize)
         return (yield from self._cached(self._registrations, key, fetch, also))
@@ -453,10 +469,14 @@ class RegistryCalls:
     def lookup_schema(
         self, subject: str, schema: Schema, normalize: bool, fmt: str | None, deleted: bool
     ) -> Call[RegisteredSchema]:
+        stored: RegisteredSchema | None = None
+
         def fetch() -> Call[RegisteredSchema]:
+            nonlocal stored
             query = _query(normalize=normalize, deleted=deleted, format=fmt)
             path = f"subjects/{_quoted(subject)}{query}"
             found = yield from self._requests.request("POST", path, _registration, schema.to_dict())
+            stored = found if found.schema.schema_str is not None else None
             return RegisteredSchema(
                 subject=found.subject,
                 version=found.version,
@@ -466,7 +486,8 @@ class RegistryCalls:
             )
 
         def also(found: RegisteredSchema) -> None:
-            self._remember(subject, found, None)
+            if stored is not None:  # the caller's own schema may lack the rules of the stored one
+                self._remember(subject, stored, fmt)
             if not deleted:
                 self._registrations.put((subject, schema, normalize), found)
 
@@ -569,7 +590,7 @@ class RegistryCalls:
         def also(found: RegisteredSchema) -> None:
             self._remember(subject, found, fmt)
 
-        if version == "latest":
+        if version in ("latest", -1, "-1"):
             found = yield from fetch()
             also(found)
             return found

@@ -23,6 +23,7 @@ CACHE_CAPACITY = 1000
 MAX_RETRIES = 3
 RETRIES_WAIT_MS = 1000
 RETRIES_MAX_WAIT_MS = 20_000
+PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def parse(conf: Mapping[str, Any]) -> RegistryConfig:
     config = RegistryConfig(
         base_urls=base_urls,
         ssl_context=_ssl_context(left),
-        proxy=_text(left, "proxy"),
+        proxy=_proxy(left),
         timeout_s=float(_number(left, "timeout", TIMEOUT_S, allows_zero=False)),
         cache_capacity=int(_number(left, "cache.capacity", CACHE_CAPACITY)),
         cache_latest_ttl_s=_ttl(left),
@@ -139,6 +140,21 @@ def _text(left: dict[str, Any], name: str) -> str | None:
     value = left.pop(name, None)
     if value is not None and not isinstance(value, str):
         raise TypeError(f"{name} must be a str, not {type(value).__name__}")
+    return value
+
+
+def _proxy(left: dict[str, Any]) -> str | None:
+    value = _text(left, "proxy")
+    if value is None:
+        return None
+    # The value may have a password, so the errors don't show it.
+    try:
+        parts = urlsplit(value)
+        is_valid = parts.scheme in PROXY_SCHEMES and parts.hostname and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError("proxy must be an http://, https:// or socks5:// address")
     return value
 
 

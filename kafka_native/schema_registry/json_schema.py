@@ -90,6 +90,15 @@ FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
 DEFAULT_SPEC = DRAFT7
 """The specification of a schema without ``$schema``."""
 
+CHECK_ERRORS = (Unresolvable, RecursionError, ArithmeticError, TypeError)
+"""What jsonschema raises for values and schemas that it can't check.
+
+For instance a number is too large for ``multipleOf``, or a key is no text.
+"""
+
+MESSAGE_SHOWN_MAX = 400
+"""How many characters of a message of jsonschema an error shows."""
+
 _FIELD_TYPES = {
     "array": FieldType.ARRAY,
     "string": FieldType.STRING,
@@ -204,14 +213,26 @@ class ParsedJson:
             if self._accepts is not None and self._accepts(value):
                 return
             error = next(self.validator.iter_errors(value), None)
-        except Unresolvable as missing:
-            raise SerializationError(
-                f"the JSON schema refers to {missing.ref}, which is not among its references"
-            ) from missing
-        except RecursionError as deep:
-            raise SerializationError("the value is nested too deep") from deep
+        except CHECK_ERRORS as failure:
+            raise SerializationError(_explained(failure)) from failure
         if error is not None:
-            raise SerializationError(f"{error.json_path}: {error.message}") from error
+            raise SerializationError(f"{error.json_path}: {_shown(error.message)}") from error
+
+
+def _explained(error: Exception) -> str:
+    """Return why jsonschema can't check a value."""
+    if isinstance(error, Unresolvable):
+        return f"the JSON schema refers to {error.ref}, which is not among its references"
+    if isinstance(error, RecursionError):
+        return "the value is nested too deep"
+    return f"the value can't be checked: {error}"
+
+
+def _shown(message: str) -> str:
+    """Return a message of jsonschema, which has the whole value before the reason."""
+    if len(message) <= MESSAGE_SHOWN_MAX:
+        return message
+    return f"{message[: MESSAGE_SHOWN_MAX // 2]} ... {message[-MESSAGE_SHOWN_MAX // 2 :]}"
 
 
 def parse(schema: Schema) -> JsonSchema:
@@ -358,6 +379,7 @@ class _Walk:
 
     def _properties(self, schema: dict[str, Any], resolver: Any, path: str, value: Any) -> Any:
         if isinstance(value, dict):
+            value = dict(value)  # the program may write its own object again
             for name, property_ in (schema.get("properties") or {}).items():
                 if isinstance(property_, dict):
                     self._field(property_, resolver, f"{path}.{name}", name, value)
@@ -437,7 +459,10 @@ class _JsonSerializerSteps(_JsonSteps, SerializerSteps):
         return self._own.title if self._own is not None else None
 
     def _walk_rules(self, validation: Validation, parsed: ParsedJson, value: Any) -> None:
-        _RuleCheck(parsed, validation).value(parsed.schema, parsed.resolver, "$", value)
+        try:
+            _RuleCheck(parsed, validation).value(parsed.schema, parsed.resolver, "$", value)
+        except CHECK_ERRORS as failure:
+            raise SerializationError(_explained(failure)) from failure
 
     def _encode(self, parsed: ParsedJson, value: Any) -> bytes:
         if self._validate:

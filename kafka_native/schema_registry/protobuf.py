@@ -307,6 +307,10 @@ class _ProtobufSteps:
     def _transformer(self, parsed: ParsedProtobuf) -> FieldTransformer:
         def walk(ctx: RuleContext, field_transform: FieldTransform, message: Any) -> Any:
             descriptor = parsed.message_named(self._message_name)
+            if ctx.rule.kind != RuleKind.CONDITION:
+                own = message  # the program may write it again
+                message = type(own)()
+                message.CopyFrom(own)
             return transform(ctx, descriptor, message, field_transform)
 
         return walk

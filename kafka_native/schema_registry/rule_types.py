@@ -158,7 +158,8 @@ class RuleContext:
     :param rules: All rules of this phase, in the order in which they run.
     :param inline_tags: The tags in the schema's own text, by full field name.
     :param field_transformer: Walks through a message's fields. See `FieldTransformer`.
-    :param original_key: The key before conversion, if a serializer or deserializer has seen it.
+    :param original_key: The key before conversion, if a serializer or deserializer has seen it. The
+        rules of the key have changed its fields.
     :param original_value: The value before conversion. None while a key is converted.
     """
 

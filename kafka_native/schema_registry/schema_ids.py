@@ -170,7 +170,7 @@ def _header_name(ctx: SerializationContext) -> str:
 def header_schema_id_serializer(
     payload: bytes, ctx: SerializationContext | None, schema_id: SchemaId
 ) -> bytes:
-    """Add the schema's GUID to the headers.
+    """Add the schema's GUID to the headers, in the place of an earlier one.
 
     Parameters
     ----------
@@ -197,11 +197,15 @@ def header_schema_id_serializer(
             "header_schema_id_serializer needs a SerializationContext with headers, "
             "in a list or a dict"
         )
-    value = schema_id.guid_to_bytes()
+    name, value = _header_name(ctx), schema_id.guid_to_bytes()
     if isinstance(headers, list):
-        headers.append((_header_name(ctx), value))
+        # The list may be that of a message that is passed on, or of a call that failed.
+        for index in reversed(range(len(headers))):
+            if headers[index][0] == name:
+                del headers[index]
+        headers.append((name, value))
     elif isinstance(headers, dict):
-        headers[_header_name(ctx)] = value
+        headers[name] = value
     else:
         raise SerializationError(
             f"the headers must be a list or a dict, not {type(headers).__name__}"
@@ -268,14 +272,15 @@ def dual_schema_id_deserializer(
 
 
 def schema_id_header(ctx: SerializationContext | None) -> bytes | None:
-    """Return the header with the schema's id."""
+    """Return the header with the schema's id. As for Java, the last one of its name counts."""
     if ctx is None or ctx.headers is None:
         return None
     name = _header_name(ctx)
     if isinstance(ctx.headers, dict):
         value = ctx.headers.get(name)
     else:
-        value = next((found for key, found in ctx.headers if key == name), None)
+        found = [value for key, value in ctx.headers if key == name]
+        value = found[-1] if found else None
     if isinstance(value, str):
         raise SerializationError(f"the header {name} must be bytes, not a str")
     return value

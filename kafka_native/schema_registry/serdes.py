@@ -406,8 +406,11 @@ class SerializerSteps(BaseSerde):
         """Check the rules in a schema's text."""
         assert self._validation_executor is not None
         validation = Validation(self._validation_executor, self._validation_fail_fast)
-        with contextlib.suppress(FirstViolation):
-            self._walk_rules(validation, parsed, value)
+        try:
+            with contextlib.suppress(FirstViolation):
+                self._walk_rules(validation, parsed, value)
+        except SerializationError as error:
+            raise SerializationError(f"{place}: {error}") from error.__cause__
         validation.raise_violations(place)
 
     def _walk_rules(self, validation: Validation, parsed: Any, value: Any) -> None:
@@ -469,15 +472,17 @@ class SerializerSteps(BaseSerde):
         return schema_id
 
     def _serialize(self, obj: Any, ctx: SerializationContext | None) -> Steps[bytes | None]:
+        seen = obj
         try:
             if obj is None:
                 return None
-            payload = yield from self._framed(obj, ctx)
+            payload, seen = yield from self._framed(obj, ctx)
             return payload
         finally:
-            remember_key(ctx, obj)
+            remember_key(ctx, seen)
 
-    def _framed(self, obj: Any, ctx: SerializationContext | None) -> Steps[bytes]:
+    def _framed(self, obj: Any, ctx: SerializationContext | None) -> Steps[tuple[bytes, Any]]:
+        """Return the framed payload, and the object as `_payload()` returns it."""
         yield from self._prepare()
         try:
             record_name = self._record_name(obj)
@@ -497,9 +502,9 @@ class SerializerSteps(BaseSerde):
         else:
             parsed = yield from self._parsed_schema(pinned.schema)
             schema_id = self._schema_id_of(pinned, parsed)
-        payload = self._payload(obj, ctx, subject, schema_id, parsed, pinned)
+        payload, seen = self._payload(obj, ctx, subject, schema_id, parsed, pinned)
         framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
-        return framed
+        return framed, seen
 
     def _keep_subject(
         self,
@@ -528,7 +533,7 @@ class SerializerSteps(BaseSerde):
             return None
         subject, schema_id = known
         try:
-            payload = self._payload(obj, ctx, subject, schema_id, self._own, None)
+            payload, _ = self._payload(obj, ctx, subject, schema_id, self._own, None)
             framed: bytes = self._schema_id_serializer(payload, ctx, schema_id)
             return framed
         finally:
@@ -542,8 +547,12 @@ class SerializerSteps(BaseSerde):
         schema_id: SchemaId,
         parsed: Any,
         pinned: RegisteredSchema | None,
-    ) -> bytes:
-        """Convert an object, run the rules for it, and encode it."""
+    ) -> tuple[bytes, Any]:
+        """Convert an object, run the rules for it, and encode it.
+
+        Return the payload, and the object as the rules left it: what they have encrypted in a key
+        must not come into a dead letter queue with the value.
+        """
         value = self._value_of(obj, ctx)
         has_rules = pinned is not None and ctx is not None and pinned.schema.rule_set is not None
         place = where(ctx, schema_id) if self._validates else ""
@@ -561,7 +570,7 @@ class SerializerSteps(BaseSerde):
             raise SerializationError(f"{where(ctx, schema_id)}: {error}") from error.__cause__
         if has_rules:
             payload = run_write_rules(RulePhase.ENCODING, payload)
-        return payload
+        return payload, value if has_rules and self._to_dict is None else obj
 
     def _write_rules(self, ctx: Any, subject: str, pinned: Any) -> Callable[..., Any]:
         run_for = partial(run_rules, self._rule_registry, ctx, subject, RuleMode.WRITE, None)

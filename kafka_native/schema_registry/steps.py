@@ -75,7 +75,7 @@ class ConnectionFailed(Exception):
 
 
 class UnusableAnswer(Exception):
-    """The answer is too large or encoded. Another attempt would bring the same one."""
+    """The answer is too large or encoded, or the request is none of HTTP. A retry is no help."""
 
 
 def run(call: Generator[S, Any, T], perform: Callable[[S], Any]) -> T:

@@ -176,6 +176,7 @@ class _AssociatedNames:
 
     def __init__(self, cache_capacity: int = DEFAULT_CACHE_CAPACITY) -> None:
         self._cache: LruCache[tuple[str, bool, str | None], str] = LruCache(cache_capacity)
+        """The subjects that were found. An empty one: there is none without a record name."""
         self._resolver: Callable[[], Any] | None = None
 
     @staticmethod
@@ -207,7 +208,7 @@ class _AssociatedNames:
             return None
         found = self._cache.get(self._key(ctx, record_name))
         if found is not None:
-            return found
+            return found or None
         if client is None:
             return topic_subject_name_strategy(ctx, record_name)
         fallback = _fallback(conf)
@@ -258,8 +259,8 @@ class _AssociatedNames:
             raise SerializationError(f"topic {ctx.topic} has no associated subject")
         else:
             subject = STRATEGY_TYPE_MAP[fallback](ctx, record_name)
-        if subject is not None:
-            self._cache.put(self._key(ctx, record_name), subject)
+        # A deserializer asks without a record name first, for each message with rules.
+        self._cache.put(self._key(ctx, record_name), subject or "")
         return subject
 
 

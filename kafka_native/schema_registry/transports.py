@@ -90,7 +90,21 @@ def _failed(error: Exception) -> ConnectionFailed:
     return ConnectionFailed(f"{kind}: {text}" if text else kind)
 
 
+def is_header_value(value: str) -> bool:
+    """Return whether a text can be sent in a header.
+
+    The HTTP library's own error would show the text, which may be a token.
+    """
+    return value.isascii() and value.isprintable() and value == value.strip()
+
+
 def _headers(request: Send) -> dict[str, str]:
+    for name, value in request.headers.items():
+        if not is_header_value(value):
+            raise UnusableAnswer(
+                f"{request.method} {clean(request.url)}: the value of the header {name} has a line "
+                "end, a space at an end, or another character that HTTP doesn't allow"
+            )
     # A compressed answer could be far larger than the limit, so the client asks for none.
     return {**request.headers, "Accept-Encoding": "identity"}
 

@@ -153,6 +153,81 @@ def test_random_records_are_written_and_read_as_by_confluent_kafka(data: st.Data
     assert own == value == other(payload, TheirContext("users", "value"))
 
 
+_LINE = {"type": "record", "name": "Line", "fields": [{"name": "count", "type": "int"}]}
+_TREE = {
+    "type": "record",
+    "name": "Tree",
+    "fields": [{"name": "size", "type": "int"}, {"name": "next", "type": ["null", "Tree"]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("type_", "make", "path"),
+    [
+        ("int", lambda n: n, "x"),
+        ({"type": "array", "items": "int"}, lambda n: [1, n], "x[1]"),
+        ({"type": "map", "values": "int"}, lambda n: {"a": n}, "x['a']"),
+        (_LINE, lambda n: {"count": n}, "x.count"),
+        ({"type": "array", "items": _LINE}, lambda n: ({"count": n},), "x[0].count"),
+        (["null", _LINE], lambda n: ("Line", {"count": n}), "x.count"),
+        (_TREE, lambda n: {"size": 1, "next": ("Tree", {"size": n})}, "x.next.size"),
+    ],
+)
+def test_an_int_beyond_32_bits_is_refused(
+    registry: MemoryRegistry, type_: Any, make: Callable[[int], Any], path: str
+) -> None:
+    """No reader could read it."""
+    fields = [{"name": "flag", "type": "int"}, {"name": "x", "type": type_}]
+    schema = json.dumps({"type": "record", "name": "R", "fields": fields})
+    serializer = ours.AvroSerializer(registry.client(), schema)
+    reader = ours.AvroDeserializer(registry.client())
+    for number in (2**31 - 1, -(2**31)):
+        reader(serializer({"flag": True, "x": make(number)}, CONTEXT), CONTEXT)
+    for number in (2**31, -(2**31) - 1, 2**40):
+        text = raised(lambda n=number: serializer({"flag": True, "x": make(n)}, CONTEXT))
+        assert text == f"topic users, value, schema id 1: {path}: {number} isn't a valid int"
+    date = ours.AvroSerializer(registry.client(), '{"type": "int", "logicalType": "date"}')
+    assert raised(lambda: date(2**31, CONTEXT)).endswith("the value: 2147483648 isn't a valid int")
+
+
+_KIND = {"type": "enum", "name": "Kind", "symbols": ["P"]}
+_BOX = {
+    "type": "record",
+    "name": "Box",
+    "namespace": "n",
+    "fields": [{"name": "kind", "type": _KIND}, {"name": "line", "type": ["null", _LINE]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("referenced", "types", "value"),
+    [
+        (_BOX, ["n.Box", "n.Kind"], [{"kind": "P", "line": {"count": 1}}, "P"]),
+        (_BOX, ["n.Line", "n.Box"], [{"count": 2}, {"kind": "P", "line": {"count": 1}}]),
+        (_BOX, ["n.Kind", {"type": "n.Kind"}], ["P", "P"]),
+        ([_LINE, _KIND], ["Kind", {"type": "array", "items": "Line"}], ["P", [{"count": 3}]]),
+    ],
+)
+def test_types_inside_of_a_reference_can_be_used_anywhere(
+    registry: MemoryRegistry, referenced: Any, types: list[Any], value: list[Any]
+) -> None:
+    registry.register("box", {"schema": json.dumps(referenced)})
+    fields = [{"name": f"f{index}", "type": each} for index, each in enumerate(types)]
+    text = json.dumps({"type": "record", "name": "R", "fields": fields})
+    schema = Schema(text, "AVRO", [SchemaReference("n.Box", "box", 1)])
+    record = {f"f{index}": each for index, each in enumerate(value)}
+    data = ours.AvroSerializer(registry.client(), schema)(record, CONTEXT)
+    assert ours.AvroDeserializer(registry.client())(data, CONTEXT) == record
+
+
+def test_a_schema_can_be_the_name_of_a_reference(registry: MemoryRegistry) -> None:
+    registry.register("box", {"schema": json.dumps(_BOX)})
+    schema = Schema('"n.Box"', "AVRO", [SchemaReference("n.Box", "box", 1)])
+    box = {"kind": "P", "line": None}
+    data = ours.AvroSerializer(registry.client(), schema)(box, CONTEXT)
+    assert ours.AvroDeserializer(registry.client())(data, CONTEXT) == box
+
+
 def test_none_stays_none(registry: MemoryRegistry) -> None:
     assert ours.AvroSerializer(registry.client(), TEXT)(None, CONTEXT) is None
     assert ours.AvroDeserializer(registry.client())(None, CONTEXT) is None

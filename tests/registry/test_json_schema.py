@@ -120,6 +120,36 @@ def test_values_that_json_does_not_have(registry: MemoryRegistry) -> None:
     assert text.startswith("topic users, value, schema id 1: the value can't be written as JSON")
 
 
+def test_an_error_shows_a_part_of_a_huge_value(registry: MemoryRegistry) -> None:
+    serializer = ours.JSONSerializer(TEXT, registry.client())
+    text = raised(lambda: serializer(["x" * 1_000_000], CONTEXT))
+    assert len(text) < 1000
+    assert text.startswith("topic users, value, schema id 1: $: ['xxx")
+    assert text.endswith("is not of type 'object'")
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        ('{"properties": {"x": {"multipleOf": 0.01}}}', {"x": 10**400}),
+        ('{"properties": {"x": {"multipleOf": 0.01}}}', {"x": float("inf")}),
+        ('{"patternProperties": {"^x": {"type": "string"}}}', {1: "a"}),
+    ],
+)
+def test_values_that_jsonschema_cannot_check(
+    registry: MemoryRegistry, schema: str, value: Any
+) -> None:
+    serializer = ours.JSONSerializer(schema, registry.client())
+    expected = "topic users, value, schema id 1: the value can't be checked: "
+    assert raised(lambda: serializer(value, CONTEXT)).startswith(expected)
+    # Another client may have written it. orjson doesn't read such numbers.
+    client = registry.client()
+    data = b"\0\0\0\0\1" + json.dumps(value).encode()
+    reader = ours.JSONDeserializer(None, schema_registry_client=client, json_decode=json.loads)
+    if "x" in value:
+        assert raised(lambda: reader(data, CONTEXT)).startswith(expected)
+
+
 def test_payloads_that_are_not_json(registry: MemoryRegistry) -> None:
     data = both(registry, TEXT, ADA)
     reader = ours.JSONDeserializer(None, schema_registry_client=registry.client())

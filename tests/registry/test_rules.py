@@ -416,6 +416,35 @@ def test_fields_of_protobuf() -> None:
     assert reader(data, package.context()).m.t == "d!!"
 
 
+@pytest.mark.parametrize("kind", ["AVRO", "JSON", "PROTOBUF"])
+def test_field_rules_leave_the_programs_own_object_alone(kind: str) -> None:
+    """It may write the object again, for instance when the queue was full."""
+    class_ = tagged_message()
+    schema, value, make = {
+        "AVRO": (SCHEMA, VALUE, avro.AvroSerializer),
+        "JSON": (
+            json.dumps(JSON_SCHEMA),
+            {"a": "x", "c": ["y"], "d": {"e": "z"}, "g": "g"},
+            lambda client, **more: json_schema.JSONSerializer(None, client, **more),
+        ),
+        "PROTOBUF": (
+            protobuf_files.text_of(class_.DESCRIPTOR.file),
+            class_(s="a", r=["b"], m={"t": "d"}, l=[{"t": "e"}], map={"k": "f"}),
+            lambda client, **more: protobuf.ProtobufSerializer(class_, client, **more),
+        ),
+    }[kind]
+    registry = MemoryRegistry()
+    change = rule("f", **{**TAGGED, "expr": "v + '!' if isinstance(v, str) else v"})
+    content = {"schema": schema, "schemaType": kind, "ruleSet": {"domainRules": [change]}}
+    registry.register("t-value", content)
+    package = Package(True, registry)
+    serializer = make(package.client, conf=LATEST, rule_registry=package.rules)
+    before = copy.deepcopy(value)
+    first = serializer(value, package.context())
+    assert value == before
+    assert serializer(value, package.context()) == first
+
+
 def test_migrations_of_protobuf() -> None:
     class_ = tagged_message()
     registry = MemoryRegistry()
@@ -449,6 +478,21 @@ def test_the_key_is_known_while_the_value_is_converted() -> None:
     package.write(VALUE)
     actions = [each[-1] for each in package.trace if "action" in each]
     assert actions == ["the key", None]
+
+
+def test_the_rules_of_a_value_see_the_key_as_its_own_rules_left_it() -> None:
+    """What they have encrypted must not come into a dead letter queue with the value."""
+    registry = MemoryRegistry()
+    register(registry, domainRules=[rule("x", expr="m", onSuccess="NOTE")])
+    encrypt = rule("f", **{**TAGGED, "expr": "v * 2"})
+    registry.register("t-key", {"schema": SCHEMA, "ruleSet": {"domainRules": [encrypt]}})
+    package = Package(True, registry)
+    key = avro.AvroSerializer(package.client, conf=LATEST, rule_registry=package.rules)
+    key(VALUE, SerializationContext("t", MessageField.KEY))
+    package.write(VALUE)
+    [seen] = [each[-1] for each in package.trace if "action" in each]
+    assert (seen["a"], seen["d"]) == ("xx", {"e": "ww"})
+    assert VALUE["a"] == "x"
 
 
 def test_closing_closes_a_registry_of_its_own() -> None:

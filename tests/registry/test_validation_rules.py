@@ -246,6 +246,23 @@ def test_protobuf(latest: bool) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("schema", "depth", "text"),
+    [
+        ('{"properties": {"a": {"$ref": "no.json"}}}', 1, "refers to no.json, which is not among"),
+        ('{"properties": {"a": {"$ref": "#"}}}', 5000, "the value is nested too deep"),
+    ],
+)
+def test_json_that_the_rules_cannot_reach(schema: str, depth: int, text: str) -> None:
+    value: Any = {}
+    for _ in range(depth):
+        value = {"a": value}
+    settings = conf(serde, [], "BEFORE_DOMAIN_RULES")
+    serializer = json_schema.JSONSerializer(schema, MemoryRegistry().client(), conf=settings)
+    with pytest.raises(SerializationError, match=f"topic t, value, schema id 1: .*{text}"):
+        serializer(value, CONTEXT)
+
+
 def test_what_an_executor_may_return() -> None:
     schema = '{"type": "record", "name": "R", "confluent:rules": [{"expr": "5"}], "fields": []}'
     serializer = avro.AvroSerializer(

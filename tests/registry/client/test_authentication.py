@@ -6,6 +6,7 @@ import base64
 import logging
 import pickle
 import ssl
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,7 +22,8 @@ from kafka_native.schema_registry.error import OAuthTokenError
 from kafka_native.schema_registry.retries import RetryPolicy
 from kafka_native.schema_registry.steps import Response, Send
 from tests.registry.client.conftest import NO_WAIT, Caller
-from tests.registry.client.server import Answer, Server
+from tests.registry.client.server import Answer, Server, SyncCaller
+from tests.waiting import WAIT_S
 
 theirs = pytest.importorskip("confluent_kafka.schema_registry")
 trustme = pytest.importorskip("trustme")
@@ -128,6 +130,38 @@ def test_a_refused_token_is_renewed_once(
     with pytest.raises(SchemaRegistryError, match="no"):
         connect(oauth(other_server))("get_schema", 1)
     assert len(server.requests) == 2
+
+
+def test_threads_whose_token_is_refused_at_once_share_a_new_one(
+    server: Server, other_server: Server
+) -> None:
+    refused = threading.Barrier(3)
+
+    class ByToken(Answer):
+        def write(self, handler: Any) -> None:
+            if handler.headers["Authorization"] == "Bearer one":
+                refused.wait(WAIT_S)
+                Answer(401, {"error_code": 40101, "message": "old"}).write(handler)
+            else:
+                GOOD.write(handler)
+
+    server.answer(GOOD)
+    other_server.answer(token("one"), token("two"))
+    caller = SyncCaller({"url": server.url, **NO_WAIT, **oauth(other_server)})
+    caller("get_schema", 0)
+    server.answer(ByToken())
+    found: list[Any] = []
+
+    def ask(number: int) -> None:
+        found.append(caller("get_schema", number))
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in (1, 2, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    caller.close()
+    assert found == [Schema('"int"')] * 3
 
 
 def test_a_token_is_kept_for_most_of_its_lifetime() -> None:
@@ -281,6 +315,22 @@ def test_secrets_are_not_shown(
     assert not [each for each in shown if "s3cret" in each or encoded in each]
 
 
+@pytest.mark.parametrize("word", ["s3cret\n", " s3cret ", "s3cr\xe9t", "s3\0cret"])
+@pytest.mark.parametrize("is_fetched", [False, True])
+def test_a_token_that_no_header_can_have_is_not_shown(
+    server: Server, other_server: Server, connect: Connect, word: str, is_fetched: bool
+) -> None:
+    """For instance one from a file, with its line end."""
+    server.answer(GOOD)
+    other_server.answer(token(word))
+    conf = oauth(other_server) if is_fetched else {**STATIC, "bearer.auth.token": word}
+    with pytest.raises(SchemaRegistryError, match="header Authorization has a line end") as caught:
+        connect(conf)("get_schema", 1)
+    shown = "".join(traceback.format_exception(caught.value)) + repr(caught.value)
+    assert "s3" not in shown
+    assert server.requests == []
+
+
 def test_an_error_can_be_pickled() -> None:
     error = pickle.loads(pickle.dumps(SchemaRegistryError(404, 40401, "gone")))
     assert (error.http_status_code, error.error_code, error.error_message) == (404, 40401, "gone")
@@ -422,6 +472,8 @@ def test_a_proxy(server: Server, other_server: Server, connect: Connect) -> None
         ({"ssl.ca.location": 3}, TypeError, "ssl.ca.location must be a str, not int"),
         ({"ssl.certificate.location": "/no/such/file"}, ValueError, "can't be loaded"),
         ({"proxy": 3}, TypeError, "proxy must be a str"),
+        ({"proxy": "me:s3cret@proxy:3128"}, ValueError, "proxy must be an http://"),
+        ({"proxy": "http://me:s3cret@proxy:x"}, ValueError, "proxy must be an http://"),
     ],
 )
 def test_wrong_properties(conf: dict[str, Any], error: type[Exception], text: str) -> None:

@@ -22,7 +22,7 @@ from kafka_native.schema_registry import (
 from kafka_native.schema_registry.caches import LruCache
 from kafka_native.schema_registry.config import parse
 from tests.registry.client.conftest import NO_WAIT, Caller
-from tests.registry.client.server import Answer, Request, Server
+from tests.registry.client.server import Answer, Cut, Request, Server
 from tests.waiting import WAIT_S, wait_for
 
 GUID = "0b3a4e24-8c1c-4b26-9a94-1cbb9f2d8a11"
@@ -66,6 +66,7 @@ def test_a_result_is_cached(
     ("name", "args"),
     [
         ("get_version", ("s", "latest")),
+        ("get_version", ("s", -1)),  # another name of the latest version
         ("get_subjects", ()),
         ("get_versions", ("s",)),
         ("get_config", ()),
@@ -110,6 +111,19 @@ def test_one_answer_serves_related_calls(server: Server, connect: Connect) -> No
     assert caller("get_schema", 7, "s") == SCHEMA
     assert caller("get_schema_by_guid", GUID) == SCHEMA
     assert paths(server) == ["POST /subjects/s"]
+
+
+def test_a_lookup_keeps_the_rules_of_the_registered_schema(
+    server: Server, connect: Connect
+) -> None:
+    """A registry finds a schema with rules by its text alone."""
+    rule = {"name": "r", "kind": "CONDITION", "mode": "READ", "type": "CEL", "expr": "false"}
+    server.answer(Answer(body={**REGISTERED, "ruleSet": {"domainRules": [rule]}}))
+    caller = connect()
+    assert caller("lookup_schema", "s", SCHEMA).schema == SCHEMA
+    for found in (caller("get_schema", 7, "s"), caller("get_schema_by_guid", GUID)):
+        assert [each.name for each in found.rule_set.domain_rules] == ["r"]
+    assert len(server.requests) == 1
 
 
 def test_a_deleted_schema_that_was_looked_up_is_registered_again(
@@ -175,6 +189,46 @@ def test_a_deletion_while_a_version_is_fetched(server: Server, connect: Connect)
     server.on_request = lambda request: None
     caller("get_latest_version", "s")
     assert len(server.requests) == 2
+
+
+def test_a_latest_version_from_before_a_registration_is_not_kept(server: Server) -> None:
+    """The answer arrives after the registration. No later caller gets it."""
+    new = {**REGISTERED, "schema": '"long"', "id": 8, "version": 3}
+    server.answer(Answer(body=REGISTERED), Answer(body={"id": 8}), Answer(body=new))
+    during: list[int | None] = []
+
+    with SchemaRegistryClient({"url": server.url, **NO_WAIT}) as client:
+
+        def ask() -> None:
+            during.append(client.get_latest_version("s").version)
+
+        asker = threading.Thread(target=ask)
+
+        def register(request: Request) -> None:
+            if request.method == "GET" and len(server.requests) == 1:
+                client.register_schema("s", Schema('"long"'))
+                asker.start()
+                asker.join(1)  # it doesn't wait for this answer
+
+        server.on_request = register
+        client.get_latest_version("s")
+        asker.join(WAIT_S)
+        assert during == [3]
+        assert client.get_latest_version("s").version == 3
+
+
+def test_a_registration_without_an_answer_forgets_the_latest_version(
+    server: Server, connect: Connect
+) -> None:
+    """It may have taken effect."""
+    server.answer(Answer(body=REGISTERED))
+    caller = connect({"max.retries": 0})
+    caller("get_latest_version", "s")
+    server.answer(Cut(), Answer(body=REGISTERED))
+    with pytest.raises(SchemaRegistryError):
+        caller("register_schema", "s", Schema('"long"'))
+    caller("get_latest_version", "s")
+    assert paths(server) == ["POST /subjects/s/versions", "GET /subjects/s/versions/latest"]
 
 
 def test_the_capacity_is_a_limit(server: Server, connect: Connect) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -137,6 +138,28 @@ def test_a_header_needs_a_place(headers: Any) -> None:
         ours.header_schema_id_serializer(b"", None, one)
 
 
+def test_a_header_of_another_schema_is_replaced() -> None:
+    """The headers may be those of a message that is passed on."""
+    old, new = (serde.SchemaId("AVRO", 1, str(uuid.UUID(int=number))) for number in (1, 2))
+    for headers in ([("a", b"b"), ("__value_schema_id", old.guid_to_bytes())], {}):
+        context: Any = SerializationContext("t", MessageField.VALUE, headers)
+        for schema_id in (old, new):
+            ours.header_schema_id_serializer(b"x", context, schema_id)
+        found = [value for name, value in dict(headers).items() if name == "__value_schema_id"]
+        assert found == [new.guid_to_bytes()]
+        assert len(headers) == len(dict(headers))
+
+
+def test_the_last_header_names_the_schema() -> None:
+    """Other clients may have added one to those of a message that they passed on."""
+    guids = [uuid.UUID(int=number) for number in (1, 2)]
+    headers: Any = [("__value_schema_id", b"\1" + guid.bytes) for guid in guids]
+    schema_id = serde.SchemaId("AVRO")
+    context = SerializationContext("t", MessageField.VALUE, headers)
+    ours.dual_schema_id_deserializer(b"x", context, schema_id)
+    assert schema_id.guid == guids[1]
+
+
 def test_a_header_must_be_bytes() -> None:
     context = SerializationContext("t", MessageField.KEY, {"__key_schema_id": "text"})
     with pytest.raises(SerializationError, match="must be bytes"):
@@ -204,10 +227,14 @@ class Strategy:
             self.own.set_cluster_id_resolver(resolver)
 
     def __call__(
-        self, conf: dict[str, Any] | None = None, *, field: MessageField = MessageField.VALUE
+        self,
+        conf: dict[str, Any] | None = None,
+        record_name: str | None = "a.B",
+        *,
+        field: MessageField = MessageField.VALUE,
     ) -> str | None:
         context = SerializationContext("t", field)
-        return self._result(self.own(context, "a.B", self.caller.client, conf))
+        return self._result(self.own(context, record_name, self.caller.client, conf))
 
     def clear(self) -> None:
         self._result(self.own.clear_cache())
@@ -253,6 +280,18 @@ def test_a_topic_without_association(
     server.answer(Answer(status, body))
     conf = None if fallback is None else {serde.FALLBACK_TYPE: fallback}
     assert Strategy(connect())(conf) == expected
+
+
+def test_a_topic_without_association_is_asked_for_once_a_record_name(
+    server: Server, connect: Connect
+) -> None:
+    """A deserializer doesn't know the record name at first."""
+    server.answer(Answer(body=[]))
+    strategy = Strategy(connect())
+    conf = {serde.FALLBACK_TYPE: "RECORD"}
+    for _ in range(3):
+        assert (strategy(conf, None), strategy(conf)) == (None, "a.B")
+    assert len(server.requests) == 2
 
 
 def test_an_association_can_be_necessary(server: Server, connect: Connect) -> None:

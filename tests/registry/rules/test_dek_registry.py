@@ -65,6 +65,28 @@ def test_another_key_of_the_same_version_is_a_conflict(
     assert not client._deks, "the latest key is asked for again after a conflict"
 
 
+def test_a_latest_key_from_before_a_rotation_is_replaced(
+    deks: DekServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer came after another thread had registered the next key."""
+    handle = deks.handle
+    with DekRegistryClient({"url": deks.url}) as client:
+        client.register_dek("k", "s", KEY)
+
+        def rotate(method: str, *request: Any) -> Any:
+            answer = handle(method, *request)
+            if method == "GET":
+                monkeypatch.undo()
+                client.register_dek("k", "s", KEY, version=2)
+            return answer
+
+        monkeypatch.setattr(deks, "handle", rotate)
+        assert client.get_dek("k", "s", version=-1).version == 1
+        assert client.register_dek("k", "s", KEY, version=2).version == 2  # as the first expired
+        assert client.get_dek("k", "s", version=-1).version == 2
+        assert [method for method, _, _ in deks.requests] == ["POST", "GET", "POST", "GET"]
+
+
 def test_paths_and_queries(deks: DekServer) -> None:
     client = DekRegistryClient({"url": deks.url})
     client.register_kek("k/1", "t", "id", context=".c")

@@ -6,10 +6,12 @@ import base64
 import io
 import logging
 import threading
+import urllib.request
 from typing import Any
 
 import pytest
 
+from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry.rules._interface import RuleError
 from kafka_native.schema_registry.rules.encryption import kms_driver_registry
 from kafka_native.schema_registry.rules.encryption.encrypt_executor import (
@@ -241,7 +243,19 @@ def test_the_registry_is_asked_once(deks: DekServer) -> None:
     assert [field(executor, each, mode="READ") for each in sent] == [
         f"value {index}" for index in range(20)
     ]
-    assert len(deks.requests) == asked + 1  # for the key with deleted keys included
+    assert len(deks.requests) == asked + 2  # for both keys with deleted keys included
+
+
+def test_messages_of_deleted_keys_stay_readable() -> None:
+    with MockSchemaRegistry() as registry:
+        writer, reader = ours(False), ours(False)
+        for executor in (writer, reader):
+            executor.configure({"url": registry.url}, {"secret": "mysecret"})
+        sent = field(writer, "x")
+        for path in ("kek-1/deks/orders-value", "kek-1"):
+            url = f"{registry.url}/dek-registry/v1/keks/{path}"
+            urllib.request.urlopen(urllib.request.Request(url, method="DELETE")).close()
+        assert field(reader, sent, mode="READ") == "x"
 
 
 def test_a_registry_that_refuses_is_named(deks: DekServer) -> None:
@@ -262,11 +276,12 @@ def test_an_expired_key_stays_in_use_while_the_registry_refuses_a_new_one(
     for _ in range(2):
         field(executor, "x", params=params)
     clock.now_ms = 9 * DAY_MS
-    deks.failures = [403]
+    deks.failures = [403] * 3
     with caplog.at_level(logging.WARNING):
-        sent = field(executor, "x", params=params)
-    assert "expired DEK stays in use" in caplog.text
-    assert base64.b64decode(sent).startswith(b"\0\0\0\0\1")
+        sent = [field(executor, "x", params=params) for _ in range(3)]
+    assert caplog.text.count("expired DEK stays in use") == 3
+    assert all(base64.b64decode(each).startswith(b"\0\0\0\0\1") for each in sent)
+    assert base64.b64decode(field(executor, "x", params=params)).startswith(b"\0\0\0\0\2")
 
 
 def test_alternate_kms_keys_serve_while_the_first_one_fails(deks: DekServer) -> None:

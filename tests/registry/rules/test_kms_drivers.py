@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import traceback
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -145,6 +146,16 @@ def test_vault_refuses_without_showing_credentials(vault: Server, conf: dict[str
         aead.encrypt(b"x", b"")
     assert "wrong-token" not in str(caught.value)
     assert "wrong-token" not in repr(aead) + repr(vars(aead))
+
+
+def test_a_token_that_no_header_can_have_is_not_shown(vault: Server) -> None:
+    """For instance one from a file, with its line end."""
+    url = vault_url(vault)
+    aead = HcVaultKmsDriver().new_kms_client({"token.id": "hidden\n"}, url).get_aead(url)
+    with pytest.raises(RuleError, match="the token of Vault has a line end") as caught:
+        aead.encrypt(b"data key", b"")
+    assert "hidden" not in "".join(traceback.format_exception(caught.value))
+    assert vault.requests == []
 
 
 @pytest.mark.parametrize(

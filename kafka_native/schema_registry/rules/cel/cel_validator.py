@@ -44,7 +44,10 @@ class CelValidator(ValidationRuleExecutor):
         if not rule.expr:
             raise RuleError(f"the rule {rule.name} has no expression")
         is_field = not is_message(message) and hasattr(schema, "message_type")
-        this = field_to_cel(message, schema) if is_field else to_cel(message)
+        try:
+            this = field_to_cel(message, schema) if is_field else to_cel(message)
+        except (ValueError, OverflowError) as error:  # a number beyond CEL's 64 bits, for instance
+            raise RuleError(f"the rule {rule.name} can't take the value: {error}") from error
         result = from_cel(self._programs.evaluate(rule.name, rule.expr, {"this": this}))
         if isinstance(result, (bool, str)):
             return result

@@ -115,6 +115,8 @@ class CelPrograms:
         except (CELParseError, CELEvalError) as error:
             reason = error.args[0] if error.args else type(error).__name__
             raise RuleError(f"the rule {rule_name} failed: {expr}: {reason}") from error
+        except Exception as error:  # Python's own errors from CEL's functions and macros
+            raise RuleError(f"the rule {rule_name} failed: {expr}: {error}") from error
 
     def _program(self, expr: str) -> Any:
         with self._lock:

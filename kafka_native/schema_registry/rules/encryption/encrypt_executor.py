@@ -359,7 +359,8 @@ class EncryptionExecutorTransform:
         kms_type = ctx.get_parameter(ENCRYPT_KMS_TYPE)
         kms_key_id = ctx.get_parameter(ENCRYPT_KMS_KEY_ID)
         context = _context(ctx.subject)
-        kek = self._find_kek(context)
+        # Messages of a deleted key stay readable.
+        kek = self._find_kek(context, deleted=ctx.rule_mode == READ)
         if kek is None:
             if ctx.rule_mode == READ:
                 raise RuleError(f"the registry has no KEK {self._kek_name}")
@@ -378,10 +379,10 @@ class EncryptionExecutorTransform:
         self._kek = kek
         return kek
 
-    def _find_kek(self, context: str | None) -> Kek | None:
+    def _find_kek(self, context: str | None, *, deleted: bool) -> Kek | None:
         return _unless(
             NOT_FOUND,
-            lambda: self._client().get_kek(self._kek_name, False, context),
+            lambda: self._client().get_kek(self._kek_name, deleted, context),
             f"the registry didn't return the KEK {self._kek_name}",
         )
 
@@ -394,7 +395,7 @@ class EncryptionExecutorTransform:
             f"the registry didn't accept the KEK {self._kek_name}",
         )
         # On a conflict, another client has registered the key at the same time.
-        kek = self._find_kek(context) if kek is None else kek
+        kek = self._find_kek(context, deleted=False) if kek is None else kek
         if kek is None:
             raise RuleError(f"the registry has no KEK {self._kek_name}")
         return kek

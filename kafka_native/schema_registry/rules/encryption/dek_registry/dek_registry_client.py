@@ -35,6 +35,7 @@ __all__ = [
 
 KEKS = "/dek-registry/v1/keks"
 METHOD_NOT_ALLOWED = 405
+CONFLICT = 409
 LATEST = -1
 
 
@@ -190,17 +191,24 @@ class DekRegistryClient:
         """
         dek_id = DekId(kek_name, subject, version, algorithm, False)
         with self._lock:
-            if dek_id in self._deks:
-                return self._deks[dek_id]
+            dek = self._deks.get(dek_id)
         try:
-            dek = self._post_dek(Dek(kek_name, subject, version, algorithm, encrypted_key_material))
-        finally:
-            # After a conflict too, the latest key is another one.
-            with self._lock:
-                for deleted in (False, True):
-                    self._deks.pop(DekId(kek_name, subject, LATEST, algorithm, deleted), None)
+            if dek is None:
+                new = Dek(kek_name, subject, version, algorithm, encrypted_key_material)
+                dek = self._post_dek(new)
+        except SchemaRegistryError as error:
+            # After other errors the known key stays the latest one, also while no registry answers.
+            if error.http_status_code == CONFLICT:
+                self._forget_latest(dek_id)
+            raise
+        self._forget_latest(dek_id)  # it is older, even if another thread has registered this key
         with self._lock:
             return self._deks.setdefault(dek_id, dek)
+
+    def _forget_latest(self, dek_id: DekId) -> None:
+        with self._lock:
+            for deleted in (False, True):
+                self._deks.pop(replace(dek_id, version=LATEST, deleted=deleted), None)
 
     def _post_dek(self, dek: Dek) -> Dek:
         path = f"{KEKS}/{quote(str(dek.kek_name), safe='')}/deks"

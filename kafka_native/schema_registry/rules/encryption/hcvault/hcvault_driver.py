@@ -21,6 +21,7 @@ from kafka_native.schema_registry.rules.encryption.kms_driver_registry import (
     KmsClient,
     KmsDriver,
 )
+from kafka_native.schema_registry.transports import is_header_value
 
 __all__ = ["HcVaultKmsDriver"]
 
@@ -54,6 +55,11 @@ class _Vault:
         self._token = str(_checked(answer, path)["auth"]["client_token"])
 
     def _post(self, path: str, body: dict[str, str]) -> Any:
+        if self._token and not is_header_value(self._token):
+            raise RuleError(
+                "the token of Vault has a line end, a space at an end, or another character that "
+                "HTTP doesn't allow"
+            )
         headers = {"X-Vault-Token": self._token} if self._token else {}
         return self._client.post(path, json=body, headers=headers)
 
