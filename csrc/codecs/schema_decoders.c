@@ -131,17 +131,18 @@ static const char *read_key(enum kn_framing framing, const uint8_t *data, int64_
     return NULL;
 }
 
-/* Finds the header that has the framing. */
-static bool find_header(const struct kn_record *record, bool is_key, struct kn_header *header)
+/* Finds the header that has the framing: the last one of its name, as in Java. */
+static bool find_header(const struct kn_record *record, bool is_key, struct kn_header *found)
 {
     const char *name = is_key ? "__key_schema_id" : "__value_schema_id";
     int32_t size = (int32_t)strlen(name);
     struct kn_span span = kn_span_of(record->headers, (size_t)record->headers_bytes);
-    for (int32_t i = 0; i < record->header_count && kn_header_next(&span, header) == KN_OK; i++) {
-        if (header->key_bytes == size && !memcmp(header->key, name, (size_t)size))
-            return header->value != NULL;
+    struct kn_header header;
+    found->value = NULL;
+    for (int32_t i = 0; i < record->header_count && kn_header_next(&span, &header) == KN_OK; i++) {
+        if (header.key_bytes == size && !memcmp(header.key, name, (size_t)size)) *found = header;
     }
-    return 0;
+    return found->value != NULL;
 }
 
 /* Returns the decoder of the framing at `data`, or NULL. */

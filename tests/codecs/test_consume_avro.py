@@ -130,6 +130,17 @@ def test_guids_in_headers_and_in_front(topic: Topic, registry: FakeRegistry) -> 
     assert values_of(batch) == rows(1, 2, 1)
 
 
+def test_of_several_schema_headers_the_last_counts(topic: Topic, registry: FakeRegistry) -> None:
+    """As in Java. A message that is passed on may have the header of its first schema, too."""
+    number = registry.add(ORDER, f"{topic.name}-value")
+    first, last = (b"\1" + uuid.UUID(each).bytes for each in (str(uuid.uuid4()), guid_of(number)))
+    name = "__value_schema_id"
+    topic.produce(orders(number, 1)[0][5:], headers=[(name, first), (name, last)])
+    with topic.consumer() as consumer:
+        batch = consumer.consume_arrow(1, WAIT_S, columns=VALUE, value=Avro(registry))
+    assert values_of(batch) == rows(1)
+
+
 def test_keys_and_values(topic: Topic, registry: FakeRegistry) -> None:
     of_value = registry.add(ORDER, f"{topic.name}-value")
     of_key = registry.add("string", f"{topic.name}-key")
