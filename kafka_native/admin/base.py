@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from enum import Enum
 from functools import partial
 from types import TracebackType
@@ -315,8 +316,9 @@ class AdminBase:
     ) -> None:
         deadline = end_of(timeout_s)
         self._client.main.post(partial(self._operations.begin, steps, deadline, end))
-        # closed meanwhile: the thread may have ended before it could run this
-        if self._client.closed:
+        # The thread may have ended before it could run this. An asyncio client is closed only some
+        # time after its thread has ended.
+        if self._client.closed or self._client.main.stopping:
             end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
 
 
@@ -354,10 +356,12 @@ def _complete(future: Future[ResultT], outcome: ResultT | KafkaError | BaseExcep
         and exits_elsewhere()
     ):
         outcome = SystemExit()  # for the daemon thread that waits for it
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+    # If the client is closing, its control thread and the caller may do this at the same time.
+    with contextlib.suppress(InvalidStateError):
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
 
 
 def error_or_none(code: int, text: str | None = None) -> KafkaError | None:

@@ -140,6 +140,23 @@ async def test_cancelled_close_continues(cluster: MockCluster) -> None:
 
 
 @in_loop
+async def test_a_call_on_a_client_that_is_closing_ends(cluster: MockCluster) -> None:
+    producer = AIOProducer(conf(cluster))
+    admin = AIOAdminClient.of(producer)
+    await admin.list_topics(timeout=WAIT_S)
+    closing = asyncio.create_task(producer.close())
+    main = producer._core._client.main
+    while not main.stopping:
+        await asyncio.sleep(0)
+    main._thread.join(WAIT_S)  # the loop doesn't know yet that the control thread has ended
+    futures = [admin.describe_cluster(), *admin.delete_topics(["of", "it"]).values()]
+    await closing
+    for future in futures:
+        with kafka_error(KafkaError._DESTROY):
+            await asyncio.wait_for(future, WAIT_S)
+
+
+@in_loop
 async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockCluster) -> None:
     async with (
         AIOProducer(conf(cluster)) as producer,
