@@ -59,7 +59,8 @@ class Handle(ClientCore):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """See `ClientCore`."""
-        self.callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self.callbacks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        """The callbacks that are due; None: the client is closed."""
         super().__init__(*args, **kwargs)
 
     def call_back(self, callback: Callable[[], object]) -> None:
@@ -74,11 +75,20 @@ class Handle(ClientCore):
         try:
             while True:
                 callback = self.callbacks.get(timeout=wait_s)
+                if callback is None:
+                    self.callbacks.put(None)  # for other threads that wait
+                    return made
                 made += 1
                 wait_s = 0
                 callback()
         except Empty:
             return made
+
+    def close(self) -> None:
+        """See `ClientCore.close`. Also ends each `poll()` that waits."""
+        super().close()
+        if not self.forked:
+            self.callbacks.put(None)
 
 
 class AdminBase:
@@ -154,7 +164,7 @@ class AdminBase:
         Futures don't need it.
 
         :param timeout: Seconds to wait for a callback; negative or more than a year waits without
-            limit.
+            limit. If another thread closes the client, the wait ends.
         :return: How many callbacks ran. Exceptions of callbacks are raised.
         """
         self._check_open()

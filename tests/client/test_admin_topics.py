@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
 
+from kafka_native import Client as SharedClient
 from kafka_native import KafkaError, KafkaException
 from kafka_native.admin import AdminClient, NewPartitions, NewTopic
 from kafka_native.mock.faults import CLOSE_CONNECTION
@@ -211,3 +213,20 @@ def test_poll_runs_the_callbacks() -> None:
             assert errors
             assert len(admin) == 0
             assert admin
+
+
+@pytest.mark.parametrize("kind", [AdminClient, SharedClient])
+def test_closing_ends_a_poll_in_another_thread(client: Client, kind: Any) -> None:
+    owner = kind({"bootstrap.servers": client.bootstrap})
+    served: list[int] = []
+    threads = [threading.Thread(target=lambda: served.append(owner.poll())) for _ in range(2)]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    time.sleep(0.1)  # both wait now
+    owner.close()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert served == [0, 0]
+    with pytest.raises(RuntimeError, match="closed"):
+        owner.poll(0)
