@@ -197,7 +197,7 @@ class Operation:
 
         :param settle: Called once for each key with its outcome.
         """
-        pending, retriable = list(items), kind.retriable_errors
+        pending = list(items)
         while pending:
             again: dict[KeyT, KafkaError] = {}
             by_target: dict[int | None, dict[KeyT, ItemT]] = {}
@@ -218,6 +218,9 @@ class Operation:
             replies = yield [
                 Ask(kind.request(list(each.items.values())), each.target) for each in portions
             ]
+            retriable = kind.retriable_errors
+            if self.clock() >= self.deadline:  # mostly, the request waited for a connection
+                retriable |= CONNECTION_ERRORS
             for portion, reply in zip(portions, replies, strict=True):
                 failed = isinstance(reply, KafkaError)
                 outcomes = (
