@@ -178,13 +178,13 @@ def _list_transactions(
     responses = yield from ask_each_broker(request, ListTransactionsResponse, operation)
     listings: list[TransactionListing] = []
     errors: list[KafkaException] = []
-    for node_id, response in responses.items():
+    for node, response in responses.items():
         if isinstance(response, KafkaError):
             errors.append(KafkaException(response))
             continue
         if response.unknown_state_filters:
             states = clean(", ".join(response.unknown_state_filters))
-            text = f"broker {node_id} knows no such state: {states}"
+            text = f"broker {node.id} knows no such state: {states}"
             errors.append(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)))
         listings += [
             TransactionListing(

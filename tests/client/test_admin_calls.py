@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from kafka_native.admin import (
 )
 from kafka_native.control import operations
 from kafka_native.mock import MockCluster
+from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
@@ -172,6 +174,43 @@ def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None
         assert found.members[0].assignment
         assert "listed" in {each.id for each in admin.list_groups(timeout=WAIT_S)}
         assert admin.list_groups("nobody", WAIT_S) == []
+
+
+def test_list_groups_asks_again_when_a_connection_ends(client: Client, admin: AdminClient) -> None:
+    topic = filled(client, 1)
+    with member(client, "listed-twice", topic):
+        stable(admin, "listed-twice", 1)
+        for key in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS):
+            client.cluster.push_request_errors(key, [CLOSE_CONNECTION])
+            (found,) = admin.list_groups("listed-twice", WAIT_S)
+            assert (found.error, len(found.members)) == (None, 1)
+
+
+def test_groups_of_a_broker_that_leaves_meanwhile_are_listed() -> None:
+    with MockCluster(brokers=3) as cluster:
+        client = Client(cluster)
+        group = next(name for name in map(str, range(100)) if _coordinator(cluster, name) == 3)
+        with (
+            member(client, group, filled(client, 1), **{"group.protocol": "consumer"}),
+            admin_of(client, **{"retry.backoff.ms": 500}) as admin,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            port = int(cluster.address(3).rpartition(":")[2])
+            loading = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+            cluster.push_request_errors(ApiKey.LIST_GROUPS, loading, broker=2)
+            listing = pool.submit(admin.list_groups, None, WAIT_S)
+            cluster.wait_for_requests(ApiKey.LIST_GROUPS, 3)
+            cluster.remove_broker(3)  # the next metadata don't have it
+            (found,) = listing.result(WAIT_S)
+            assert found.id == group
+            assert found.broker is not None
+            assert (found.broker.id, found.broker.port) == (3, port)
+
+
+def _coordinator(cluster: MockCluster, group: str) -> int:
+    found = cluster.coordinator_of(group)
+    assert found is not None
+    return found.id
 
 
 def test_a_refusal_to_list_groups_is_among_the_errors(client: Client, admin: AdminClient) -> None:
