@@ -476,6 +476,17 @@ def check_partitions(given: Iterable[object]) -> None:
             raise ValueError("'partition' cannot be negative")
 
 
+def copied_partitions(given: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Copies of the given partitions, after a check.
+
+    The control thread reads them after the call has returned. Then the application may change its
+    own objects, for instance the offset of a TopicPartition that it uses again.
+    """
+    partitions = list(given)
+    check_partitions(partitions)
+    return [each.with_error(None) for each in partitions]
+
+
 def checked_timeout(name: str, value: object) -> float:
     """The given timeout: -1 is the default, `NEVER` means no limit."""
     if isinstance(value, bool) or not isinstance(value, int | float):

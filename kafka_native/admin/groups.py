@@ -10,7 +10,7 @@ from typing import TypeVar, overload
 from kafka_native.admin.acls import AclOperation, authorized_operations
 from kafka_native.admin.base import (
     AdminBase,
-    check_partitions,
+    copied_partitions,
     error_or_none,
     flag,
     list_of,
@@ -799,7 +799,7 @@ def _delete_offsets(
 
 
 def _offset_groups(given: object, doing: str) -> list[ConsumerGroupTopicPartitions]:
-    """The checked groups of a request for "listing" or "altering" offsets."""
+    """Copies of the groups of a request for "listing" or "altering" offsets, after a check."""
     if given is None:
         raise TypeError("request cannot be None")
     if not isinstance(given, list | tuple) or not all(
@@ -808,21 +808,25 @@ def _offset_groups(given: object, doing: str) -> list[ConsumerGroupTopicPartitio
         raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
     if not given:
         raise ValueError("Expected non-empty list of groups")
+    groups = []
     for group in given:
         group_name(group.group_id)
-        if group.topic_partitions is None and doing == "altering":
-            raise ValueError("'topic_partitions' cannot be null")
+        partitions = None
         if group.topic_partitions is not None:
-            _check_offsets(group.topic_partitions, doing)
-    return list(given)
+            partitions = _checked_offsets(group.topic_partitions, doing)
+        elif doing == "altering":
+            raise ValueError("'topic_partitions' cannot be null")
+        groups.append(ConsumerGroupTopicPartitions(group.group_id, partitions))
+    return groups
 
 
-def _check_offsets(partitions: object, doing: str) -> None:
-    if not isinstance(partitions, list):
+def _checked_offsets(given: object, doing: str) -> list[TopicPartition]:
+    """Copies of the partitions of a group, after a check."""
+    if not isinstance(given, list):
         raise TypeError("'topic_partitions' must be a list or None")
-    if not partitions:
+    if not given:
         raise ValueError("'topic_partitions' cannot be empty")
-    check_partitions(partitions)
+    partitions = copied_partitions(given)
     offsets = [each.offset for each in partitions]
     if doing == "altering" and min(offsets) < 0:
         raise ValueError(
@@ -830,6 +834,7 @@ def _check_offsets(partitions: object, doing: str) -> None:
         )
     if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
         raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+    return partitions
 
 
 def _one_group(given: object) -> ConsumerGroupTopicPartitions:
@@ -1005,8 +1010,8 @@ class GroupsAdmin(AdminBase):
         :return: One future per partition: None when its offset is deleted; KafkaException, for
             instance GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic.
         """
-        group, asked = group_name(group_id), list_of(partitions, TopicPartition)
-        check_partitions(asked)
+        group = group_name(group_id)
+        asked = copied_partitions(list_of(partitions, TopicPartition))
         items = [(each, each) for each in asked]
         return self._start(_delete_offsets(group), items, self._request_timeout(request_timeout))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from kafka_native.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewPartitionReassignment,
     NewTopic,
     OffsetSpec,
     base,
@@ -393,6 +395,49 @@ def test_records_are_deleted(client: Client, admin: AdminClient) -> None:
     for bad in (TopicPartition(topic, -1, 1), TopicPartition("", 0, 1)):
         with pytest.raises(ValueError, match="partition"):
             admin.delete_records([bad])
+
+
+def test_partitions_may_be_changed_once_a_call_has_returned(
+    client: Client, admin: AdminClient
+) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    place = TopicPartition(topic, 0, 4)
+    deleted = admin.delete_records([place])
+    place.offset, place.partition = 9, 1
+    assert result_of(deleted[TopicPartition(topic, 0)]).low_watermark == 4
+
+    place = TopicPartition(topic, 0, 5)
+    group = ConsumerGroupTopicPartitions("reused", [place])
+    altered = admin.alter_consumer_group_offsets([group])["reused"]
+    place.offset = 8
+    group.topic_partitions = [TopicPartition(topic, 1, 8)]
+    (found,) = result_of(altered).topic_partitions
+    assert (found.partition, found.offset, found.error) == (0, 5, None)
+
+    place.offset = OFFSET_INVALID
+    group.topic_partitions = [place]
+    listed = admin.list_consumer_group_offsets([group])["reused"]
+    group.topic_partitions.clear()
+    assert [each.offset for each in result_of(listed).topic_partitions] == [5]
+
+    # a call that returns futures by partition
+    calls: dict[str, Callable[[TopicPartition], dict[TopicPartition, Future[Any]]]] = {
+        "list_offsets": lambda each: admin.list_offsets({each: OffsetSpec.latest()}),
+        "describe_producers": lambda each: admin.describe_producers([each]),
+        "delete_offsets": lambda each: admin.delete_consumer_group_offsets("reused", [each]),
+        "reassign": lambda each: admin.alter_partition_reassignments(
+            {each: NewPartitionReassignment([1, 2, 3])}
+        ),
+        "alter_share": lambda each: admin.alter_share_group_offsets("shared", {each: 1}),
+    }
+    for name, call in calls.items():
+        place = TopicPartition(topic, 0)
+        futures = call(place)
+        place.partition = 1
+        assert [*futures] == [TopicPartition(topic, 0)], name
+        error = futures[TopicPartition(topic, 0)].exception(WAIT_S)
+        assert error is None or isinstance(error, KafkaException), name
 
 
 def test_a_partition_missing_from_the_response_fails(client: Client, admin: AdminClient) -> None:
