@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
 import weakref
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -198,6 +200,26 @@ async def test_callbacks_run_in_the_loop() -> None:
             await asyncio.wait_for(called.wait(), WAIT_S)
             assert await admin.poll() >= 1
     assert "#admin-" in seen[0]
+
+
+@in_loop
+async def test_callbacks_run_in_the_loop_of_any_call() -> None:
+    calls: list[Callable[[AIOAdminClient], Awaitable[Any]]] = [
+        lambda admin: admin.list_topics(timeout=0.1),
+        lambda admin: admin.cluster_id(timeout=0.1),
+        lambda admin: admin.describe_cluster(request_timeout=0.1),
+    ]
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but not listening
+        server = f"127.0.0.1:{closed.getsockname()[1]}"
+        for call in calls:
+            called = asyncio.Event()
+            settings = {"bootstrap.servers": server, "error_cb": lambda _, it=called: it.set()}
+            admin = AIOAdminClient(settings)
+            with pytest.raises(KafkaException):
+                await call(admin)
+            await asyncio.wait_for(called.wait(), WAIT_S)
+            await admin.close()
 
 
 def test_client_works_in_a_second_loop_and_can_be_garbage_collected(cluster: MockCluster) -> None:
