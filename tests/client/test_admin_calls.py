@@ -69,6 +69,18 @@ def test_the_cluster_and_its_topics_are_described(client: Client, admin: AdminCl
         admin.describe_topics([topic])  # type: ignore[arg-type]
 
 
+def test_a_partition_without_a_leader_is_described_without_one() -> None:
+    with cluster_and_admin() as (cluster, admin):
+        cluster.create_topic("single", 2, replication_factor=1)
+        down = cluster.leader("single", 0)
+        cluster.broker_down(down)
+        described = admin.describe_topics(TopicCollection(["single"]))["single"]
+        without, other = result_of(described).partitions
+        assert without.leader is None
+        assert [node.id for node in without.replicas] == [down]
+        assert other.leader.id == cluster.leader("single", 1)
+
+
 def test_a_cluster_without_describe_cluster_is_described_by_its_metadata() -> None:
     with cluster_and_admin(max_versions={ApiKey.DESCRIBE_CLUSTER: -1}) as (old, admin):
         cluster = result_of(admin.describe_cluster())
