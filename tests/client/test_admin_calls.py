@@ -133,6 +133,15 @@ def test_a_broker_is_asked_for_its_own_settings(client: Client, admin: AdminClie
     assert [seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)] == [3]
 
 
+def test_an_impossible_broker_id_fails_alone(client: Client, admin: AdminClient) -> None:
+    topic = ConfigResource("topic", client.topic())
+    ids = [ConfigResource("broker", each) for each in (str(1 << 31), "1" * 5000)]
+    futures = admin.describe_configs([topic, *ids])
+    assert "retention.ms" in result_of(futures[topic])
+    for each in ids:
+        expect_error(futures[each], KafkaError._INVALID_ARG)
+
+
 def test_bad_settings(client: Client, admin: AdminClient) -> None:
     check_refused(admin.describe_configs, TypeError, None, ["x"], "x")
     with pytest.raises(ValueError, match="incremental_configs"):
