@@ -43,6 +43,8 @@ GROUP_KEYS, TRANSACTION_KEYS = 0, 1
 """The key types of FindCoordinator."""
 KEYS_MAX = 1 << 31
 """Unlimited."""
+UNSENT_ERRORS: frozenset[int] = frozenset({KafkaError._UNKNOWN_BROKER})
+"""The broker has left the cluster since its address was looked up. The request was never sent."""
 REQUEST_MAX_BYTES = 100 << 20
 """The maximum size of one request: the brokers' default for `socket.request.max.bytes`.
 
@@ -107,9 +109,8 @@ class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
     @property
     def retriable_errors(self) -> frozenset[int]:
         """The errors after which the client sends a key again."""
-        errors = (
-            ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
-        )
+        of_connections = UNSENT_ERRORS if self.change else CONNECTION_ERRORS
+        errors = ADMIN_RETRIABLE_ERRORS | of_connections
         return errors - self.final_errors | self.passing_errors
 
     def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
