@@ -748,12 +748,12 @@ class TopicPartitionInfo:
     """A partition in the description of a topic.
 
     :param id: The partition's number.
-    :param leader: The broker that is its leader.
+    :param leader: The broker that is its leader; None: it has no leader now.
     :param replicas: The brokers with a replica.
     :param isr: The brokers with an in-sync replica.
     """
 
-    def __init__(self, id: int, leader: Node, replicas: list[Node], isr: list[Node]) -> None:
+    def __init__(self, id: int, leader: Node | None, replicas: list[Node], isr: list[Node]) -> None:
         self.id = id
         self.leader = leader
         self.replicas = replicas

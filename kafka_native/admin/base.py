@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from enum import Enum
 from functools import partial
 from types import TracebackType
@@ -58,7 +59,8 @@ class Handle(ClientCore):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """See `ClientCore`."""
-        self.callbacks: SimpleQueue[Callable[[], object]] = SimpleQueue()
+        self.callbacks: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        """The callbacks that are due; None: the client is closed."""
         super().__init__(*args, **kwargs)
 
     def call_back(self, callback: Callable[[], object]) -> None:
@@ -73,11 +75,20 @@ class Handle(ClientCore):
         try:
             while True:
                 callback = self.callbacks.get(timeout=wait_s)
+                if callback is None:
+                    self.callbacks.put(None)  # for other threads that wait
+                    return made
                 made += 1
                 wait_s = 0
                 callback()
         except Empty:
             return made
+
+    def close(self) -> None:
+        """See `ClientCore.close`. Also ends each `poll()` that waits."""
+        super().close()
+        if not self.forked:
+            self.callbacks.put(None)
 
 
 class AdminBase:
@@ -153,7 +164,7 @@ class AdminBase:
         Futures don't need it.
 
         :param timeout: Seconds to wait for a callback; negative or more than a year waits without
-            limit.
+            limit. If another thread closes the client, the wait ends.
         :return: How many callbacks ran. Exceptions of callbacks are raised.
         """
         self._check_open()
@@ -315,8 +326,9 @@ class AdminBase:
     ) -> None:
         deadline = end_of(timeout_s)
         self._client.main.post(partial(self._operations.begin, steps, deadline, end))
-        # closed meanwhile: the thread may have ended before it could run this
-        if self._client.closed:
+        # The thread may have ended before it could run this. An asyncio client is closed only some
+        # time after its thread has ended.
+        if self._client.closed or self._client.main.stopping:
             end(KafkaException(KafkaError(KafkaError._DESTROY, CLOSED_TEXT)))
 
 
@@ -354,10 +366,12 @@ def _complete(future: Future[ResultT], outcome: ResultT | KafkaError | BaseExcep
         and exits_elsewhere()
     ):
         outcome = SystemExit()  # for the daemon thread that waits for it
-    if isinstance(outcome, BaseException):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
+    # If the client is closing, its control thread and the caller may do this at the same time.
+    with contextlib.suppress(InvalidStateError):
+        if isinstance(outcome, BaseException):
+            future.set_exception(outcome)
+        else:
+            future.set_result(outcome)
 
 
 def error_or_none(code: int, text: str | None = None) -> KafkaError | None:
@@ -460,6 +474,17 @@ def check_partitions(given: Iterable[object]) -> None:
             raise ValueError("partition topic name cannot be empty")
         if each.partition < 0:
             raise ValueError("'partition' cannot be negative")
+
+
+def copied_partitions(given: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Copies of the given partitions, after a check.
+
+    The control thread reads them after the call has returned. Then the application may change its
+    own objects, for instance the offset of a TopicPartition that it uses again.
+    """
+    partitions = list(given)
+    check_partitions(partitions)
+    return [each.with_error(None) for each in partitions]
 
 
 def checked_timeout(name: str, value: object) -> float:

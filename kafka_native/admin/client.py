@@ -41,8 +41,9 @@ class AdminClient(
     Options of the calls, by keyword:
 
     - ``request_timeout``: seconds for the whole call, 0 or more; -1: ``socket.timeout.ms``.
-    - ``operation_timeout``: seconds that the broker may take before it replies, 0 or more (0: it
-      replies before everything is done); -1: the request's timeout.
+    - ``operation_timeout``: seconds that the broker may take before it replies, 0 or more; -1: the
+      request's timeout. After it the broker replies REQUEST_TIMED_OUT. With ZooKeeper it continues;
+      with KRaft a change whose time is over before it begins, always so with 0, isn't made.
     - ``validate_only``: changes nothing, only checks whether the call would succeed.
 
     Invalid arguments raise ``TypeError`` or ``ValueError``. Configuration: librdkafka's properties

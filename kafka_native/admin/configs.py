@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from kafka_native.admin.acls import ResourceType
 from kafka_native.admin.base import (
+    INT32_MAX,
     AdminBase,
     broker_id,
     error_or_none,
@@ -220,9 +221,14 @@ def _problem(resource: ConfigResource) -> KafkaError | None:
     if resource.restype not in ON_WIRE:
         return KafkaError(KafkaError._INVALID_ARG, f"{resource}: it has no settings")
     for_all = resource.restype is ResourceType.BROKER and not resource.name
-    if resource.restype in OF_BROKERS and not (resource.name.isdecimal() or for_all):
+    if resource.restype in OF_BROKERS and not (_is_broker_id(resource.name) or for_all):
         return KafkaError(KafkaError._INVALID_ARG, f"Expected an int32 broker_id for {resource}")
     return None
+
+
+def _is_broker_id(name: str) -> bool:
+    # int() refuses texts with thousands of digits
+    return name.isdecimal() and len(name) <= len(str(INT32_MAX)) and int(name) <= INT32_MAX
 
 
 def _owners(broker: int, change: bool, waits: bool) -> Destination[ConfigResource]:

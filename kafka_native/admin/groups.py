@@ -10,12 +10,13 @@ from typing import TypeVar, overload
 from kafka_native.admin.acls import AclOperation, authorized_operations
 from kafka_native.admin.base import (
     AdminBase,
-    check_partitions,
+    copied_partitions,
     error_or_none,
     flag,
     list_of,
     member_of,
     members_of,
+    nodes_of,
     partitions_by_topic,
     set_of,
 )
@@ -29,7 +30,6 @@ from kafka_native.control.operations import (
     KEYS_MAX,
     UNANSWERED,
     AdminOperation,
-    Ask,
     Operation,
     Portion,
     Settle,
@@ -291,11 +291,11 @@ def _list_request(
 
 def ask_each_broker(
     request: Request, kind: type[ListingT], operation: Operation
-) -> Steps[dict[int, ListingT | KafkaError]]:
-    """Sends a request to each broker: the responses of this kind, or the errors, by broker id."""
+) -> Steps[dict[Node, ListingT | KafkaError]]:
+    """Sends a request to each broker: the responses of this kind, or the errors, by broker."""
     cluster = yield from operation.cluster()
-    listing: AdminOperation[int, int, ListingT, ListingT] = AdminOperation(
-        destination=brokers(lambda node_id: node_id),
+    listing: AdminOperation[Node, Node, ListingT, ListingT] = AdminOperation(
+        destination=brokers(lambda node: node.id),
         request=lambda _: request,
         outcomes=lambda response, portion: dict.fromkeys(
             portion.items, error_or_none(response.error_code) or response
@@ -304,7 +304,7 @@ def ask_each_broker(
     )
     return (
         yield from operation.outcomes(
-            listing, {each.node_id: each.node_id for each in cluster.brokers}
+            listing, {each: each for each in nodes_of(cluster.brokers).values()}
         )
     )
 
@@ -337,40 +337,49 @@ def _list_groups(
     """Sends ListGroups to every broker, and DescribeGroups for classic groups."""
     responses = yield from ask_each_broker(request, ListGroupsResponse, operation)
     found: dict[int, dict[str, GroupMetadata]] = {}
-    for node_id, response in responses.items():
+    for node, response in responses.items():
         if isinstance(response, KafkaError):
             raise KafkaException(response)
-        found[node_id] = {
-            each.group_id: _metadata_of(each, operation.pool.where(node_id))
+        found[node.id] = {
+            each.group_id: _metadata_of(each, node)
             for each in response.groups
             if wanted in (None, each.group_id)
         }
     # Brokers before KIP-848 don't return the type: all their groups are classic.
     others = (ConsumerGroupType.CONSUMER, *OTHER_PROTOCOL_TYPES)
     classic = {
-        node_id: [str(e.id) for e in some.values() if e.type not in others]
+        (node_id, name): name
         for node_id, some in found.items()
+        for name, group in some.items()
+        if group.type not in others
     }
-    asks = [
-        Ask(DescribeGroupsRequest(groups=names), node_id)
-        for node_id, names in classic.items()
-        if names
-    ]
-    answers = yield asks
-    for ask, answer in zip(asks, answers, strict=True):
+    described = yield from operation.outcomes(DESCRIBE_AT_BROKERS, classic)
+    for (node_id, name), answer in described.items():
         if isinstance(answer, KafkaError):
             raise KafkaException(answer)
-        assert ask.target is not None
-        for each in answer.groups:
-            if each.group_id in found[ask.target]:
-                _fill(found[ask.target][each.group_id], each)
+        _fill(found[node_id][name], answer)
     return [each for some in found.values() for each in some.values()]
 
 
-def _metadata_of(source: ListGroupsResponse.Group, where: tuple[int, str, int]) -> GroupMetadata:
+DESCRIBE_AT_BROKERS: AdminOperation[
+    tuple[int, str], str, DescribeGroupsResponse, DescribeGroupsResponse.Group
+] = AdminOperation(
+    destination=brokers(lambda key: key[0]),
+    request=lambda names: DescribeGroupsRequest(groups=names),
+    outcomes=lambda response, portion: {
+        (portion.target, each.group_id): each
+        for each in response.groups
+        if portion.target is not None
+    },
+    change=False,
+)
+"""Describes groups at the brokers that have listed them."""
+
+
+def _metadata_of(source: ListGroupsResponse.Group, node: Node) -> GroupMetadata:
     group = GroupMetadata()
     group.broker = BrokerMetadata()
-    group.broker.id, group.broker.host, group.broker.port = where
+    group.broker.id, group.broker.host, group.broker.port = node.id, node.host, node.port
     group.id = source.group_id
     group.type = type_of(source.group_type)
     group.state = source.group_state
@@ -790,7 +799,7 @@ def _delete_offsets(
 
 
 def _offset_groups(given: object, doing: str) -> list[ConsumerGroupTopicPartitions]:
-    """The checked groups of a request for "listing" or "altering" offsets."""
+    """Copies of the groups of a request for "listing" or "altering" offsets, after a check."""
     if given is None:
         raise TypeError("request cannot be None")
     if not isinstance(given, list | tuple) or not all(
@@ -799,21 +808,25 @@ def _offset_groups(given: object, doing: str) -> list[ConsumerGroupTopicPartitio
         raise TypeError("Expected list of 'ConsumerGroupTopicPartitions'")
     if not given:
         raise ValueError("Expected non-empty list of groups")
+    groups = []
     for group in given:
         group_name(group.group_id)
-        if group.topic_partitions is None and doing == "altering":
-            raise ValueError("'topic_partitions' cannot be null")
+        partitions = None
         if group.topic_partitions is not None:
-            _check_offsets(group.topic_partitions, doing)
-    return list(given)
+            partitions = _checked_offsets(group.topic_partitions, doing)
+        elif doing == "altering":
+            raise ValueError("'topic_partitions' cannot be null")
+        groups.append(ConsumerGroupTopicPartitions(group.group_id, partitions))
+    return groups
 
 
-def _check_offsets(partitions: object, doing: str) -> None:
-    if not isinstance(partitions, list):
+def _checked_offsets(given: object, doing: str) -> list[TopicPartition]:
+    """Copies of the partitions of a group, after a check."""
+    if not isinstance(given, list):
         raise TypeError("'topic_partitions' must be a list or None")
-    if not partitions:
+    if not given:
         raise ValueError("'topic_partitions' cannot be empty")
-    check_partitions(partitions)
+    partitions = copied_partitions(given)
     offsets = [each.offset for each in partitions]
     if doing == "altering" and min(offsets) < 0:
         raise ValueError(
@@ -821,6 +834,7 @@ def _check_offsets(partitions: object, doing: str) -> None:
         )
     if doing == "listing" and set(offsets) != {OFFSET_INVALID}:
         raise ValueError("Element of 'topic_partitions' must not have 'offset' value")
+    return partitions
 
 
 def _one_group(given: object) -> ConsumerGroupTopicPartitions:
@@ -996,8 +1010,8 @@ class GroupsAdmin(AdminBase):
         :return: One future per partition: None when its offset is deleted; KafkaException, for
             instance GROUP_SUBSCRIBED_TO_TOPIC while a member reads the topic.
         """
-        group, asked = group_name(group_id), list_of(partitions, TopicPartition)
-        check_partitions(asked)
+        group = group_name(group_id)
+        asked = copied_partitions(list_of(partitions, TopicPartition))
         items = [(each, each) for each in asked]
         return self._start(_delete_offsets(group), items, self._request_timeout(request_timeout))
 

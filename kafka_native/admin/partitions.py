@@ -12,6 +12,7 @@ from kafka_native.admin.base import (
     INT32_MAX,
     AdminBase,
     check_partitions,
+    copied_partitions,
     error_or_none,
     flag,
     list_of,
@@ -751,9 +752,10 @@ class PartitionsAdmin(AdminBase):
         for spec in topic_partition_offsets.values():
             if not isinstance(spec, OffsetSpec):
                 raise TypeError("Value must be a OffsetSpec")
-        check_partitions(topic_partition_offsets)
+        partitions = copied_partitions(topic_partition_offsets)
         timeout_s = self._request_timeout(request_timeout)
-        items = [(each, (each, spec._value)) for each, spec in topic_partition_offsets.items()]
+        specs = topic_partition_offsets.values()
+        items = [(each, (each, spec._value)) for each, spec in zip(partitions, specs, strict=True)]
         return self._start(
             _list_offsets(isolation_level.value, wire_ms(timeout_s)), items, timeout_s
         )
@@ -770,8 +772,9 @@ class PartitionsAdmin(AdminBase):
         :param topic_partition_offsets: Partitions with their new first offset; OFFSET_END: the end.
         :return: One future per partition, with its new first offset.
         """
-        partitions = list_of(topic_partition_offsets, TopicPartition, length_min=0)
-        check_partitions(partitions)
+        partitions = copied_partitions(
+            list_of(topic_partition_offsets, TopicPartition, length_min=0)
+        )
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         return self._start(
             _delete_records(timeout_ms), [(each, each) for each in partitions], timeout_s
@@ -799,7 +802,7 @@ class PartitionsAdmin(AdminBase):
             raise TypeError(f"expected a dict of partitions, not {type(reassignments).__name__}")
         if not reassignments:
             raise ValueError("Expected non-empty dict of partitions")
-        check_partitions(reassignments)
+        partitions = copied_partitions(reassignments)
         for each in reassignments.values():
             if each is not None and not isinstance(each, NewPartitionReassignment):
                 raise TypeError(
@@ -807,7 +810,8 @@ class PartitionsAdmin(AdminBase):
                 )
         allowed = flag("allow_replication_factor_change", allow_replication_factor_change)
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
-        items = [(partition, (partition, new)) for partition, new in reassignments.items()]
+        targets = reassignments.values()
+        items = [(each, (each, new)) for each, new in zip(partitions, targets, strict=True)]
         return self._start(_alter_reassignments(allowed, timeout_ms), items, timeout_s)
 
     def list_partition_reassignments(

@@ -84,8 +84,8 @@ class ClientQuotaAlteration:
                 raise TypeError(
                     f"ops must be a dict of str and float or None, not {key!r}: {value!r}"
                 )
-            if value is not None and not math.isfinite(value):
-                raise ValueError(f"{key} must be a finite number, not {value}")
+            if value is not None and not _is_finite(value):
+                raise ValueError(f"{key} must be a finite number, and not too large for a float")
         if not self.ops or "" in self.ops:
             raise ValueError("ops must name at least one quota, and none by an empty key")
         object.__setattr__(self, "ops", dict(self.ops))
@@ -143,6 +143,13 @@ class ClientQuotaFilter:
     def all(cls) -> ClientQuotaFilter:
         """Matches every entity that has a quota."""
         return cls()
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an int that is too large for a float
+        return False
 
 
 def _text(what: str, given: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from kafka_native.admin.acls import AclOperation, allowed_operations
 from kafka_native.admin.base import (
-    check_partitions,
+    copied_partitions,
     error_or_none,
     flag,
     list_of,
@@ -601,8 +601,9 @@ class ShareGroupsAdmin(GroupsAdmin):
             raise ValueError("Expected non-empty mapping of group ids to partitions")
         items: list[tuple[str, GroupPartitions]] = []
         for group_id, given in groups.items():
-            partitions = None if given is None else list_of(given, TopicPartition)
-            check_partitions(partitions or ())
+            partitions = (
+                None if given is None else copied_partitions(list_of(given, TopicPartition))
+            )
             items.append((group_name(group_id), (group_id, partitions)))
         return self._start(LIST_SHARE_OFFSETS, items, self._request_timeout(request_timeout))
 
@@ -621,8 +622,11 @@ class ShareGroupsAdmin(GroupsAdmin):
             raise TypeError(
                 f"expected a mapping of partitions to offsets, not {type(offsets).__name__}"
             )
-        check_partitions(list_of(list(offsets), TopicPartition))
-        items = [(each, _start_offset(each, offset)) for each, offset in offsets.items()]
+        partitions = copied_partitions(list_of(list(offsets), TopicPartition))
+        items = [
+            (each, _start_offset(each, offset))
+            for each, offset in zip(partitions, offsets.values(), strict=True)
+        ]
         return self._start(
             _alter_share_offsets(group), items, self._request_timeout(request_timeout)
         )

@@ -377,7 +377,7 @@ def _described(topic: MetadataResponse.Topic, nodes: dict[int, Node]) -> TopicDe
     partitions = [
         TopicPartitionInfo(
             each.partition_index,
-            node(each.leader_id),
+            node(each.leader_id) if each.leader_id >= 0 else None,
             [node(number) for number in each.replica_nodes],
             [node(number) for number in each.isr_nodes],
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 
@@ -14,7 +14,7 @@ from kafka_native.admin.base import (
     INT64_MAX,
     AdminBase,
     broker_id,
-    check_partitions,
+    copied_partitions,
     error_or_none,
     list_of,
     number,
@@ -178,13 +178,13 @@ def _list_transactions(
     responses = yield from ask_each_broker(request, ListTransactionsResponse, operation)
     listings: list[TransactionListing] = []
     errors: list[KafkaException] = []
-    for node_id, response in responses.items():
+    for node, response in responses.items():
         if isinstance(response, KafkaError):
             errors.append(KafkaException(response))
             continue
         if response.unknown_state_filters:
             states = clean(", ".join(response.unknown_state_filters))
-            text = f"broker {node_id} knows no such state: {states}"
+            text = f"broker {node.id} knows no such state: {states}"
             errors.append(KafkaException(KafkaError(KafkaError._UNSUPPORTED_FEATURE, text)))
         listings += [
             TransactionListing(
@@ -477,8 +477,7 @@ class TransactionsAdmin(AdminBase):
         :param broker: A broker that has replicas of them; -1: the leaders.
         :return: One future per partition.
         """
-        asked = list_of(partitions, TopicPartition)
-        check_partitions(asked)
+        asked = copied_partitions(list_of(partitions, TopicPartition))
         kind = _describe_producers(broker_id(broker))
         return self._start(
             kind, [(each, each) for each in asked], self._request_timeout(request_timeout)
@@ -500,13 +499,13 @@ class TransactionsAdmin(AdminBase):
         """
         if not isinstance(spec, AbortTransactionSpec):
             raise TypeError(f"expected an AbortTransactionSpec, not {type(spec).__name__}")
-        partition = spec.topic_partition
-        check_partitions([partition])
+        (partition,) = copied_partitions([spec.topic_partition])
         number("producer_id", spec.producer_id, 0, INT64_MAX)
         number("producer_epoch", spec.producer_epoch, 0, INT16_MAX)
         number("coordinator_epoch", spec.coordinator_epoch, 0, INT32_MAX)
         timeout_s = self._request_timeout(request_timeout)
-        return self._start(ABORT_TRANSACTION, [(partition, spec)], timeout_s)[partition]
+        item = partition, replace(spec, topic_partition=partition)
+        return self._start(ABORT_TRANSACTION, [item], timeout_s)[partition]
 
     def find_hanging_transactions(
         self,
@@ -529,8 +528,9 @@ class TransactionsAdmin(AdminBase):
         :return: One future: the transactions, and an error for each partition that couldn't be
             checked.
         """
-        asked = None if partitions is None else list_of(partitions, TopicPartition)
-        check_partitions(asked or ())
+        asked = (
+            None if partitions is None else copied_partitions(list_of(partitions, TopicPartition))
+        )
         max_ms = number("max_transaction_timeout_ms", max_transaction_timeout_ms, 0, INT64_MAX)
         steps_of = partial(_find_hanging, asked, broker_id(broker), max_ms)
         return self._begin_one(

@@ -103,6 +103,7 @@ def awaited(
     @functools.wraps(call)
     async def twin(self: AIOAdminClient, /, *args: P.args, **kwargs: P.kwargs) -> V:
         self._core._check_open()
+        self._attach()
         return await wait_for(begin(self._core._client, *args, **kwargs))
 
     twin.__module__, twin.__qualname__ = __name__, f"AIOAdminClient.{call.__name__}"
@@ -384,6 +385,7 @@ class AIOAdminClient(Callbacks):
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `AdminClient.set_sasl_credentials`."""
+        self._attach()
         self._core.set_sasl_credentials(username, password)
 
     async def list_groups(

@@ -43,6 +43,8 @@ GROUP_KEYS, TRANSACTION_KEYS = 0, 1
 """The key types of FindCoordinator."""
 KEYS_MAX = 1 << 31
 """Unlimited."""
+UNSENT_ERRORS: frozenset[int] = frozenset({KafkaError._UNKNOWN_BROKER})
+"""The broker has left the cluster since its address was looked up. The request was never sent."""
 REQUEST_MAX_BYTES = 100 << 20
 """The maximum size of one request: the brokers' default for `socket.request.max.bytes`.
 
@@ -107,9 +109,8 @@ class AdminOperation(Generic[KeyT, ItemT, ResponseT, ResultT]):
     @property
     def retriable_errors(self) -> frozenset[int]:
         """The errors after which the client sends a key again."""
-        errors = (
-            ADMIN_RETRIABLE_ERRORS if self.change else ADMIN_RETRIABLE_ERRORS | CONNECTION_ERRORS
-        )
+        of_connections = UNSENT_ERRORS if self.change else CONNECTION_ERRORS
+        errors = ADMIN_RETRIABLE_ERRORS | of_connections
         return errors - self.final_errors | self.passing_errors
 
     def portions(self, items: dict[KeyT, ItemT], keys_max: int) -> Iterator[dict[KeyT, ItemT]]:
@@ -197,7 +198,7 @@ class Operation:
 
         :param settle: Called once for each key with its outcome.
         """
-        pending, retriable = list(items), kind.retriable_errors
+        pending = list(items)
         while pending:
             again: dict[KeyT, KafkaError] = {}
             by_target: dict[int | None, dict[KeyT, ItemT]] = {}
@@ -218,6 +219,9 @@ class Operation:
             replies = yield [
                 Ask(kind.request(list(each.items.values())), each.target) for each in portions
             ]
+            retriable = kind.retriable_errors
+            if self.clock() >= self.deadline:  # mostly, the request waited for a connection
+                retriable |= CONNECTION_ERRORS
             for portion, reply in zip(portions, replies, strict=True):
                 failed = isinstance(reply, KafkaError)
                 outcomes = (

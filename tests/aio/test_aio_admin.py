@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
 import weakref
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -140,6 +142,23 @@ async def test_cancelled_close_continues(cluster: MockCluster) -> None:
 
 
 @in_loop
+async def test_a_call_on_a_client_that_is_closing_ends(cluster: MockCluster) -> None:
+    producer = AIOProducer(conf(cluster))
+    admin = AIOAdminClient.of(producer)
+    await admin.list_topics(timeout=WAIT_S)
+    closing = asyncio.create_task(producer.close())
+    main = producer._core._client.main
+    while not main.stopping:
+        await asyncio.sleep(0)
+    main._thread.join(WAIT_S)  # the loop doesn't know yet that the control thread has ended
+    futures = [admin.describe_cluster(), *admin.delete_topics(["of", "it"]).values()]
+    await closing
+    for future in futures:
+        with kafka_error(KafkaError._DESTROY):
+            await asyncio.wait_for(future, WAIT_S)
+
+
+@in_loop
 async def test_admin_calls_on_the_handles_of_the_other_clients(cluster: MockCluster) -> None:
     async with (
         AIOProducer(conf(cluster)) as producer,
@@ -181,6 +200,26 @@ async def test_callbacks_run_in_the_loop() -> None:
             await asyncio.wait_for(called.wait(), WAIT_S)
             assert await admin.poll() >= 1
     assert "#admin-" in seen[0]
+
+
+@in_loop
+async def test_callbacks_run_in_the_loop_of_any_call() -> None:
+    calls: list[Callable[[AIOAdminClient], Awaitable[Any]]] = [
+        lambda admin: admin.list_topics(timeout=0.1),
+        lambda admin: admin.cluster_id(timeout=0.1),
+        lambda admin: admin.describe_cluster(request_timeout=0.1),
+    ]
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but not listening
+        server = f"127.0.0.1:{closed.getsockname()[1]}"
+        for call in calls:
+            called = asyncio.Event()
+            settings = {"bootstrap.servers": server, "error_cb": lambda _, it=called: it.set()}
+            admin = AIOAdminClient(settings)
+            with pytest.raises(KafkaException):
+                await call(admin)
+            await asyncio.wait_for(called.wait(), WAIT_S)
+            await admin.close()
 
 
 def test_client_works_in_a_second_loop_and_can_be_garbage_collected(cluster: MockCluster) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -24,12 +26,14 @@ from kafka_native.admin import (
     ConfigEntry,
     ConfigResource,
     ConfigSource,
+    NewPartitionReassignment,
     NewTopic,
     OffsetSpec,
     base,
 )
 from kafka_native.control import operations
 from kafka_native.mock import MockCluster
+from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
@@ -63,6 +67,18 @@ def test_the_cluster_and_its_topics_are_described(client: Client, admin: AdminCl
     assert admin.describe_topics(TopicCollection([])) == {}
     with pytest.raises(TypeError):
         admin.describe_topics([topic])  # type: ignore[arg-type]
+
+
+def test_a_partition_without_a_leader_is_described_without_one() -> None:
+    with cluster_and_admin() as (cluster, admin):
+        cluster.create_topic("single", 2, replication_factor=1)
+        down = cluster.leader("single", 0)
+        cluster.broker_down(down)
+        described = admin.describe_topics(TopicCollection(["single"]))["single"]
+        without, other = result_of(described).partitions
+        assert without.leader is None
+        assert [node.id for node in without.replicas] == [down]
+        assert other.leader.id == cluster.leader("single", 1)
 
 
 def test_a_cluster_without_describe_cluster_is_described_by_its_metadata() -> None:
@@ -115,6 +131,15 @@ def test_a_broker_is_asked_for_its_own_settings(client: Client, admin: AdminClie
     futures = admin.describe_configs([ConfigResource("topic", client.topic())], broker=3)
     result_of(futures.popitem()[1])  # the caller may change the dict
     assert [seen.broker for seen in client.cluster.requests_of(ApiKey.DESCRIBE_CONFIGS)] == [3]
+
+
+def test_an_impossible_broker_id_fails_alone(client: Client, admin: AdminClient) -> None:
+    topic = ConfigResource("topic", client.topic())
+    ids = [ConfigResource("broker", each) for each in (str(1 << 31), "1" * 5000)]
+    futures = admin.describe_configs([topic, *ids])
+    assert "retention.ms" in result_of(futures[topic])
+    for each in ids:
+        expect_error(futures[each], KafkaError._INVALID_ARG)
 
 
 def test_bad_settings(client: Client, admin: AdminClient) -> None:
@@ -172,6 +197,43 @@ def test_list_groups_has_the_members(client: Client, admin: AdminClient) -> None
         assert found.members[0].assignment
         assert "listed" in {each.id for each in admin.list_groups(timeout=WAIT_S)}
         assert admin.list_groups("nobody", WAIT_S) == []
+
+
+def test_list_groups_asks_again_when_a_connection_ends(client: Client, admin: AdminClient) -> None:
+    topic = filled(client, 1)
+    with member(client, "listed-twice", topic):
+        stable(admin, "listed-twice", 1)
+        for key in (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS):
+            client.cluster.push_request_errors(key, [CLOSE_CONNECTION])
+            (found,) = admin.list_groups("listed-twice", WAIT_S)
+            assert (found.error, len(found.members)) == (None, 1)
+
+
+def test_groups_of_a_broker_that_leaves_meanwhile_are_listed() -> None:
+    with MockCluster(brokers=3) as cluster:
+        client = Client(cluster)
+        group = next(name for name in map(str, range(100)) if _coordinator(cluster, name) == 3)
+        with (
+            member(client, group, filled(client, 1), **{"group.protocol": "consumer"}),
+            admin_of(client, **{"retry.backoff.ms": 500}) as admin,
+            ThreadPoolExecutor(1) as pool,
+        ):
+            port = int(cluster.address(3).rpartition(":")[2])
+            loading = [KafkaError.COORDINATOR_LOAD_IN_PROGRESS]
+            cluster.push_request_errors(ApiKey.LIST_GROUPS, loading, broker=2)
+            listing = pool.submit(admin.list_groups, None, WAIT_S)
+            cluster.wait_for_requests(ApiKey.LIST_GROUPS, 3)
+            cluster.remove_broker(3)  # the next metadata don't have it
+            (found,) = listing.result(WAIT_S)
+            assert found.id == group
+            assert found.broker is not None
+            assert (found.broker.id, found.broker.port) == (3, port)
+
+
+def _coordinator(cluster: MockCluster, group: str) -> int:
+    found = cluster.coordinator_of(group)
+    assert found is not None
+    return found.id
 
 
 def test_a_refusal_to_list_groups_is_among_the_errors(client: Client, admin: AdminClient) -> None:
@@ -354,6 +416,49 @@ def test_records_are_deleted(client: Client, admin: AdminClient) -> None:
     for bad in (TopicPartition(topic, -1, 1), TopicPartition("", 0, 1)):
         with pytest.raises(ValueError, match="partition"):
             admin.delete_records([bad])
+
+
+def test_partitions_may_be_changed_once_a_call_has_returned(
+    client: Client, admin: AdminClient
+) -> None:
+    topic = client.topic(2)
+    fill(client, topic, 10, partition=0)
+    place = TopicPartition(topic, 0, 4)
+    deleted = admin.delete_records([place])
+    place.offset, place.partition = 9, 1
+    assert result_of(deleted[TopicPartition(topic, 0)]).low_watermark == 4
+
+    place = TopicPartition(topic, 0, 5)
+    group = ConsumerGroupTopicPartitions("reused", [place])
+    altered = admin.alter_consumer_group_offsets([group])["reused"]
+    place.offset = 8
+    group.topic_partitions = [TopicPartition(topic, 1, 8)]
+    (found,) = result_of(altered).topic_partitions
+    assert (found.partition, found.offset, found.error) == (0, 5, None)
+
+    place.offset = OFFSET_INVALID
+    group.topic_partitions = [place]
+    listed = admin.list_consumer_group_offsets([group])["reused"]
+    group.topic_partitions.clear()
+    assert [each.offset for each in result_of(listed).topic_partitions] == [5]
+
+    # a call that returns futures by partition
+    calls: dict[str, Callable[[TopicPartition], dict[TopicPartition, Future[Any]]]] = {
+        "list_offsets": lambda each: admin.list_offsets({each: OffsetSpec.latest()}),
+        "describe_producers": lambda each: admin.describe_producers([each]),
+        "delete_offsets": lambda each: admin.delete_consumer_group_offsets("reused", [each]),
+        "reassign": lambda each: admin.alter_partition_reassignments(
+            {each: NewPartitionReassignment([1, 2, 3])}
+        ),
+        "alter_share": lambda each: admin.alter_share_group_offsets("shared", {each: 1}),
+    }
+    for name, call in calls.items():
+        place = TopicPartition(topic, 0)
+        futures = call(place)
+        place.partition = 1
+        assert [*futures] == [TopicPartition(topic, 0)], name
+        error = futures[TopicPartition(topic, 0)].exception(WAIT_S)
+        assert error is None or isinstance(error, KafkaException), name
 
 
 def test_a_partition_missing_from_the_response_fails(client: Client, admin: AdminClient) -> None:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from typing import Any
 
 import pytest
 
+from kafka_native import Client as SharedClient
 from kafka_native import KafkaError, KafkaException
-from kafka_native.admin import AdminClient, NewPartitions, NewTopic
+from kafka_native.admin import AclBindingFilter, AdminClient, NewPartitions, NewTopic
 from kafka_native.mock.faults import CLOSE_CONNECTION
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 from .admin_support import admin_of, cluster_and_admin, expect_error, expect_success
 from .support import Client, check_refused
+
+EVERY_ACL = AclBindingFilter("any", None, "any", None, None, "any", "any")
 
 
 def test_topics_are_made_listed_grown_and_deleted(client: Client, admin: AdminClient) -> None:
@@ -122,8 +126,32 @@ def test_an_unreachable_cluster_times_out() -> None:
             "reconnect.backoff.ms": 20,
         }
         with AdminClient(conf) as admin:
-            future = admin.create_topics([NewTopic("never", 1)], request_timeout=0.3)["never"]
-            expect_error(future, KafkaError._TIMED_OUT)
+            futures = [
+                admin.create_topics([NewTopic("never", 1)], request_timeout=0.3)["never"],
+                admin.describe_acls(EVERY_ACL, request_timeout=0.3),
+                # changes that any broker accepts
+                admin.create_delegation_token(request_timeout=0.3),
+                admin.unregister_broker(1, request_timeout=0.3),
+            ]
+            for future in futures:
+                expect_error(future, KafkaError._TIMED_OUT)
+
+
+def test_a_change_that_was_not_sent_in_time_times_out() -> None:
+    with cluster_and_admin(brokers=1) as (cluster, admin):
+        expect_success(admin.create_topics([NewTopic("first", 1)])["first"])
+
+        def throttle(reply: Any) -> None:
+            reply.throttle_time_ms = 60_000
+
+        cluster.edit_responses(ApiKey.CREATE_TOPICS, throttle)
+        expect_success(admin.create_topics([NewTopic("throttled", 1)])["throttled"])
+        cluster.clear_requests()
+        future = admin.create_topics([NewTopic("later", 1)], request_timeout=0.3)["later"]
+        expect_error(future, KafkaError._TIMED_OUT)
+        future = admin.create_delegation_token(request_timeout=0.3)
+        expect_error(future, KafkaError._TIMED_OUT)
+        assert cluster.requests == []
 
 
 def test_futures_complete_on_the_control_thread_and_cannot_be_cancelled(
@@ -211,3 +239,20 @@ def test_poll_runs_the_callbacks() -> None:
             assert errors
             assert len(admin) == 0
             assert admin
+
+
+@pytest.mark.parametrize("kind", [AdminClient, SharedClient])
+def test_closing_ends_a_poll_in_another_thread(client: Client, kind: Any) -> None:
+    owner = kind({"bootstrap.servers": client.bootstrap})
+    served: list[int] = []
+    threads = [threading.Thread(target=lambda: served.append(owner.poll())) for _ in range(2)]
+    for thread in threads:
+        thread.daemon = True
+        thread.start()
+    time.sleep(0.1)  # both wait now
+    owner.close()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert served == [0, 0]
+    with pytest.raises(RuntimeError, match="closed"):
+        owner.poll(0)

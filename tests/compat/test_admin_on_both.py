@@ -17,7 +17,9 @@ import pytest
 
 import kafka_native
 import kafka_native.admin
+from kafka_native.errors import ErrorCode
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.compat.sides import BOTH, Stage
 from tests.waiting import WAIT_S
 
@@ -623,6 +625,29 @@ def test_list_groups_describes_a_group_of_the_consumer_protocol(cluster: Stage) 
     theirs, ours = (call(client) for client, _, _ in each_client(cluster))
     assert theirs == (GROUPS_WITH_MEMBER["consumer"], "Dead", "", [], None)
     assert ours == (GROUPS_WITH_MEMBER["consumer"], "Stable", "consumer", [], None)
+
+
+def test_the_errors_of_brokers_that_list_no_groups_are_kafka_errors() -> None:
+    found = []
+    with MockCluster(brokers=2) as own:
+        for client, _, _ in each_client(own):
+            own.push_request_errors(
+                ApiKey.LIST_GROUPS, [ErrorCode.CLUSTER_AUTHORIZATION_FAILED], broker=2
+            )
+            result = client.list_consumer_groups(request_timeout=WAIT_S).result(WAIT_S)
+            found.append([(type(each).__name__, each.code()) for each in result.errors])
+    assert found[0] == found[1] == [("KafkaError", ErrorCode.CLUSTER_AUTHORIZATION_FAILED)]
+
+
+def test_a_partition_without_a_leader_has_none() -> None:
+    found = []
+    with MockCluster(brokers=2) as own:
+        own.create_topic("single", 1, replication_factor=1)
+        own.broker_down(own.leader("single", 0))
+        for client, lib, _ in each_client(own):
+            described = client.describe_topics(lib.TopicCollection(["single"]))["single"]
+            found.append([each.leader for each in described.result(WAIT_S).partitions])
+    assert found[0] == found[1] == [None]
 
 
 def test_metadata_names_the_broker_that_answered(cluster: Stage) -> None:

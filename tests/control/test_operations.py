@@ -140,6 +140,15 @@ def test_a_change_waits_for_its_connection_which_may_be_retried() -> None:
     assert run.reply({"a": "A", "b": "B"}).settled == {"a": "A", "b": "B"}
 
 
+def test_a_change_is_sent_elsewhere_if_its_broker_leaves_before_it_is_sent() -> None:
+    run = Run(change=True).begin().reply(KafkaError(KafkaError._UNKNOWN_BROKER, "it has left"))
+    assert run.settled == {}
+    run.at.update(a=2, b=2)
+    run.sleep()
+    assert [call.target for call in run.calls] == [2]
+    assert run.reply({"a": "A", "b": "B"}).settled == {"a": "A", "b": "B"}
+
+
 def test_at_the_deadline_each_key_has_its_last_error() -> None:
     run = Run().begin()
     while not run.settled:

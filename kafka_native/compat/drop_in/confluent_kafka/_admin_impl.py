@@ -326,10 +326,12 @@ def _only(outcomes: Outcomes) -> Any:
 
 
 def _listed_groups(outcomes: Outcomes) -> Any:
-    """The groups. An error of the whole call is one of its errors."""
-    if isinstance(outcomes[0], KafkaError):
+    """The groups. An error of the whole call is one of its errors, which are KafkaErrors."""
+    (found,) = outcomes
+    if isinstance(found, KafkaError):
         return admin.ListConsumerGroupsResult([], outcomes)
-    return outcomes[0]
+    errors = [each.args[0] for each in found.errors]
+    return admin.ListConsumerGroupsResult(found.valid, errors)
 
 
 def _described(resources: list[admin.ConfigResource]) -> Callable[[Outcomes], dict[Any, Any]]:
