@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.coroutines import AIOProducerCore, flush_begin, flush_end
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kafka_native.interceptors import Chain
+
+T = TypeVar("T")
 
 ABORT_MAX_S: Final = 5.0
 """How long close() waits for an abort that continues in the background."""
@@ -406,15 +408,20 @@ class AIOProducer(Callbacks, AIOProducerCore):
             flush_end(core)
         return left
 
+    async def _wait_for(self, call: PendingCall[T]) -> T:
+        """Waits for a call's result. Meanwhile callbacks run in this loop."""
+        self._loop = self._waiter.attach()
+        return await wait_for(call)
+
     async def purge(
         self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True
     ) -> None:
         """Drops messages that are not delivered yet; their reports fail. See `Producer.purge`."""
-        await wait_for(self._core._begin_purge(in_queue, in_flight, blocking))
+        await self._wait_for(self._core._begin_purge(in_queue, in_flight, blocking))
 
     async def metrics(self) -> ClientMetrics:
         """Returns this client's statistics; see `Producer.metrics`."""
-        return await wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
+        return await self._wait_for(self._core._client.begin_metrics(CLOSED_TEXT))
 
     async def set_sasl_credentials(self, username: str, password: str) -> None:
         """Sets another user name and password; see `Producer.set_sasl_credentials`."""
@@ -422,19 +429,19 @@ class AIOProducer(Callbacks, AIOProducerCore):
 
     async def brokers_add(self, brokers: str) -> int:
         """Adds bootstrap servers while the client runs; see `Producer.brokers_add`."""
-        return await wait_for(self._core._client.begin_brokers_add(brokers))
+        return await self._wait_for(self._core._client.begin_brokers_add(brokers))
 
     async def list_topics(self, topic: str | None = None, timeout: float = -1) -> ClusterMetadata:
         """Asks a broker for brokers, topics and partitions; see `Producer.list_topics`."""
-        return await wait_for(self._core._client.begin_list_topics(topic, timeout))
+        return await self._wait_for(self._core._client.begin_list_topics(topic, timeout))
 
     async def cluster_id(self, timeout: float = -1) -> str | None:
         """Asks a broker for the cluster's id; see `Producer.cluster_id`."""
-        return await wait_for(self._core._client.begin_cluster_id(timeout))
+        return await self._wait_for(self._core._client.begin_cluster_id(timeout))
 
     async def client_instance_id(self, timeout: float = -1) -> Uuid:
         """Returns the id under which metrics are pushed; see `Producer.client_instance_id`."""
-        return await wait_for(self._core._client.begin_client_instance_id(timeout))
+        return await self._wait_for(self._core._client.begin_client_instance_id(timeout))
 
     # --- transactions ---
 
@@ -442,11 +449,11 @@ class AIOProducer(Callbacks, AIOProducerCore):
         self, timeout: float = -1, *, keep_prepared_txn: bool = False
     ) -> None:
         """Registers the transactional id; call it first. See `Producer.init_transactions`."""
-        await wait_for(self._core._begin_init(timeout, keep_prepared_txn))
+        await self._wait_for(self._core._begin_init(timeout, keep_prepared_txn))
 
     async def begin_transaction(self) -> None:
         """Begins a transaction; see `Producer.begin_transaction`."""
-        await wait_for(self._core._begin_new_transaction())
+        await self._wait_for(self._core._begin_new_transaction())
 
     async def send_offsets_to_transaction(
         self,
@@ -455,7 +462,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         timeout: float = -1,
     ) -> None:
         """Adds a consumer's offsets to it; see `Producer.send_offsets_to_transaction`."""
-        await wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
+        await self._wait_for(self._core._begin_send_offsets(positions, group_metadata, timeout))
 
     async def commit_transaction(self, timeout: float = -1) -> None:
         """Delivers the produced messages, then commits; see `Producer.commit_transaction`."""
@@ -470,7 +477,9 @@ class AIOProducer(Callbacks, AIOProducerCore):
     async def prepare_transaction(self, timeout: float = -1) -> PreparedTxnState:
         """Delivers its messages; another party decides. See `Producer.prepare_transaction`."""
         core, deadline = self._core, deadline_of(timeout)
-        while (found := await wait_for(core._begin_prepare_at_once(left_s(deadline)))) is None:
+        while (
+            found := await self._wait_for(core._begin_prepare_at_once(left_s(deadline)))
+        ) is None:
             core._waits_on(await self._wait_for_reports(wait_s(deadline)), deadline, abort=False)
         return found
 
@@ -479,7 +488,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
     ) -> None:
         """Commits or aborts the prepared transaction; see `Producer.complete_transaction`."""
         deadline = deadline_of(timeout)
-        kind = await wait_for(self._core._begin_complete_at_once(prepared_state, timeout))
+        kind = await self._wait_for(self._core._begin_complete_at_once(prepared_state, timeout))
         if kind is not None:
             await self._end_transaction(left_s(deadline), abort=kind is Kind.ABORT)
 
@@ -487,16 +496,16 @@ class AIOProducer(Callbacks, AIOProducerCore):
         core = self._core
         deadline = deadline_of(timeout)
         if abort:
-            await wait_for(core._begin_refusing())
-            await wait_for(core._begin_purge(True, False, True))
-        elif await wait_for(core._begin_commit_at_once(timeout)):
+            await self._wait_for(core._begin_refusing())
+            await self._wait_for(core._begin_purge(True, False, True))
+        elif await self._wait_for(core._begin_commit_at_once(timeout)):
             return
         while (left := await self._wait_for_reports(wait_s(deadline))) and core._waits_on(
             left, deadline, abort=abort
         ):
             if abort:
-                await wait_for(core._begin_purge(True, False, True))
-        await wait_for(core._begin_end(left_s(deadline), abort=abort))
+                await self._wait_for(core._begin_purge(True, False, True))
+        await self._wait_for(core._begin_end(left_s(deadline), abort=abort))
 
     @asynccontextmanager
     async def transaction(

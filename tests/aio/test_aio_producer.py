@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import socket
 import warnings
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -416,3 +418,31 @@ def test_producer_works_in_a_second_loop(client: Client) -> None:
 
     run(begin())
     run(go_on())
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda producer: producer.list_topics(timeout=0.1),
+        lambda producer: producer.cluster_id(timeout=0.1),
+        lambda producer: producer.init_transactions(0.1),
+    ],
+    ids=["list_topics", "cluster_id", "init_transactions"],
+)
+@in_loop
+async def test_callbacks_run_in_the_loop_of_any_call(
+    call: Callable[[AIOProducer], Awaitable[Any]],
+) -> None:
+    called = asyncio.Event()
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # bound, but not listening
+        conf = {
+            "bootstrap.servers": f"127.0.0.1:{closed.getsockname()[1]}",
+            "transactional.id": "never",
+            "error_cb": lambda _: called.set(),
+        }
+        producer = AIOProducer(conf)
+        with pytest.raises(KafkaException):
+            await call(producer)
+        await asyncio.wait_for(called.wait(), WAIT_S)
+        await producer.close()
