@@ -214,23 +214,38 @@ class Reader:
                 if self._stops and name not in columns
             },
         }
-        while not self._is_over(file.rows, count_max):
-            room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
-            try:
-                with column_problems(is_typed=bool(decoding)):
-                    batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted, **decoding)
-            except KafkaException as failure:
-                self.handle_error(failure)
-                continue
-            written = file.write(batch, self._stops)
-            for key, position in batch.positions.items():
-                if position >= self._stops.get(key, position + 1):
-                    self._finish(key)
-            for end in batch.ends:
-                self.note_end((end.topic, end.partition), end.offset)
-            if written:  # otherwise the offsets of reached ends wait for the rows before them
+        try:
+            while not self._is_over(file.rows, count_max):
+                room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
+                self._write_batch(file, room, wanted, decoding)
+            self.store(file.close())
+        finally:
+            # After an error the file ends with the rows before it.
+            written = file.close()
+            if written:
                 self.store(written)
-        self.store(file.flush())
+
+    def _write_batch(
+        self,
+        file: ColumnFile,
+        room: int,
+        wanted: Mapping[str, str | None],
+        decoding: Mapping[str, Any],
+    ) -> None:
+        try:
+            with column_problems(is_typed=bool(decoding)):
+                batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted, **decoding)
+        except KafkaException as failure:
+            self.handle_error(failure)
+            return
+        written = file.write(batch, self._stops)
+        for key, position in batch.positions.items():
+            if position >= self._stops.get(key, position + 1):
+                self._finish(key)
+        for end in batch.ends:
+            self.note_end((end.topic, end.partition), end.offset)
+        if written:  # otherwise the offsets of reached ends wait for the rows before them
+            self.store(written)
 
     def stop(self) -> None:
         """Stop reading after the messages taken so far. A signal handler may call it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -25,6 +26,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.cli.running import PROGRAM, environment, invoke, run, started
 from tests.cli.terminal import output_on_terminal
+from tests.waiting import wait_for
 
 T0 = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -372,6 +374,36 @@ def test_a_group_commits_printed_messages_and_continues_there(filled: MockCluste
     produce(filled, b"new\n", "-p", "0")
     assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
     assert committed(filled, "g") == 11
+
+
+def test_a_group_commits_the_rows_of_a_parquet_file_when_it_is_complete(
+    filled: MockCluster, tmp_path: Path
+) -> None:
+    """Before its end a Parquet file can't be read, and a crash would lose committed rows."""
+    path = tmp_path / "t.parquet"
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    group += ["--parquet", str(path), "-X", "auto.commit.interval.ms=50"]
+    with started(*group) as process:
+        wait_for(lambda: path.exists() and path.stat().st_size > 4, "the first rows are written")
+        time.sleep(1)
+        assert committed(filled, "g") < 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert pyarrow.parquet.read_table(path).num_rows == 12
+    assert committed(filled, "g") == 10
+
+
+def test_a_group_commits_no_rows_of_a_parquet_file_that_can_not_be_completed(
+    filled: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_writer: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "close", full)
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    done = invoke(*group, "-e", "-q", "--parquet", str(tmp_path / "t.parquet"))
+    assert (done.exit_code, done.stderr) == (1, "Error: No space left on device\n")
+    assert committed(filled, "g") < 0
 
 
 def test_stored_continues_where_it_ended(filled: MockCluster) -> None:
