@@ -342,15 +342,19 @@ def test_reset_with_members_is_refused(cli: Cli, member: Consumer) -> None:
         (["--to-earliest"], 0),
         (["--to-latest"], 5),
         (["--to-current"], 3),
+        (["--to-offset", "0"], 0),
         (["--to-offset", "4"], 4),
         (["--to-offset", "99"], 5),
+        (["--shift-by", "0"], 3),
         (["--shift-by", "-2"], 1),
         (["--shift-by", "-7"], 0),
         (["--shift-by", "1"], 4),
         (["--to-datetime", "1970-01-01T00:33:20Z"], 1),
         (["--to-datetime", "2000001"], 2),
         (["--to-datetime", "1970-01-01T02:33:20+02:00"], 1),
+        (["--to-datetime", "1969-12-31T23:59:59Z"], 0),
         (["--by-duration", "1h"], 5),
+        (["--by-duration", "0s"], 5),
         (["--by-duration", "P36500D"], 0),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
@@ -387,6 +391,17 @@ def test_reset_shows_what_it_would_do(cli: Cli, member: Consumer) -> None:
     assert "topic a has no partition 7: it has 2" in cli.errors
     cli("groups", "reset-offsets", "nobody", "--to-latest", status=1)
     assert "group nobody has no offsets: name the topics" in cli.errors
+
+
+def test_a_reset_that_fails_for_a_partition_says_so(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    member.close()
+    code = KafkaError.OFFSET_METADATA_TOO_LARGE
+    cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [code])
+    reset = ("groups", "reset-offsets", "readers", "--to-earliest", "--execute")
+    text = cli(*reset, status=1)
+    assert text.splitlines()[-1] == "group readers: not all offsets are committed"
 
 
 def test_groups_are_deleted(cli: Cli, member: Consumer) -> None:

@@ -372,16 +372,22 @@ def reset_offsets(
         output.document({"group": group, "executed": execute, "partitions": records})
     else:
         output.rows(records, headings)
-        executed = execute and not errors
-        output.say(
-            f"group {group}: {'done' if executed else 'nothing is changed without --execute'}"
-        )
+        output.say(f"group {group}: {_result(execute, errors)}")
     report_errors(output, "offset", errors)
 
 
+def _result(execute: bool, errors: dict[str, str]) -> str:
+    if not execute:
+        return "nothing is changed without --execute"
+    return "not all offsets are committed" if errors else "done"
+
+
 def _target(how: dict[str, Any]) -> Target:
+    # 0 is a value, and equal to False
     given = {
-        name: value for name, value in how.items() if name in RESETS and value not in (None, False)
+        name: value
+        for name, value in how.items()
+        if name in RESETS and value is not None and value is not False
     }
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in RESETS)
