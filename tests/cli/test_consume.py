@@ -306,6 +306,30 @@ def test_json_values_are_embedded_on_request(cluster: MockCluster) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"a":NaN}',
+        '{"a":1e400}',
+        '{"half":"\\ud800"}',
+        '{"twice":1,"twice":2}',
+        '{"price":1234567890.12345678901}',
+        "[" * 100_000,
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_json_value_that_would_change_is_printed_as_text(
+    cluster: MockCluster, value: str
+) -> None:
+    cluster.create_topic("t", 1)
+    produce(cluster, value.encode())
+    done = consume(cluster, "-e", "--json", "--value-as", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["value"] == value
+    produce(cluster, done.stdout.encode(), "-J")
+    assert [each.value for each in cluster.messages("t", 0)] == [value.encode()] * 2
+
+
 def test_arrow_and_parquet_files(filled: MockCluster, tmp_path: Path) -> None:
     arrow, parquet = tmp_path / "t.arrow", tmp_path / "t.parquet"
     assert consume(filled, "-e", "--arrow", str(arrow)).exit_code == 0
