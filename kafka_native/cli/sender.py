@@ -69,8 +69,8 @@ class Sender:
 
         :param columns: Arguments of `Producer.produce_many`: keys, partition, headers, timestamps.
             A list has one item for each value.
-        :raises Failed: A message is too large, or its partition doesn't exist. The messages before
-            it are queued.
+        :raises Failed: A message is too large, or its topic or partition can't exist. The messages
+            before it are queued.
         """
         done = 0
         while done < len(values):
@@ -87,7 +87,7 @@ class Sender:
             except BufferError:
                 self._producer.poll(0)
                 continue
-            except KafkaException as error:
+            except (KafkaException, ValueError) as error:  # ValueError: no topic has this name
                 # The error's text has the number of the message in this call, and how many of the
                 # call were queued.
                 place = (

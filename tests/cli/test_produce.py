@@ -168,12 +168,18 @@ def test_envelopes(cluster: MockCluster) -> None:
         ('{"headers":[["a"]]}', "headers: pairs"),
         ('{"headers":[[1,"a"]]}', "headers: pairs"),
         ('{"topic":1}', "topic: a string"),
+        ('{"topic":"\\udc80"}', "topic: half a surrogate"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"value":"\xff"}', "not UTF-8"),
+        ('{"value":{"a":NaN}}', "NaN is no JSON number"),
+        ('{"value":{"a":1e400}}', "a number has too many digits"),
+        ('{"value":{"a":1234567890.12345678901}}', "a number has too many digits"),
+        ('{"value":{"a":1,"a":2}}', "the member 'a' is there twice"),
     ],
 )
 def test_invalid_envelopes_are_errors(line: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        envelope.read(line.encode())
+        envelope.read(line.encode("latin-1"))
 
 
 @pytest.mark.usefixtures("topic")
@@ -212,6 +218,13 @@ def test_a_partition_that_does_not_exist_is_status_1(cluster: MockCluster) -> No
     done = produce(cluster, "-p", "7", stdin=b"a\n")
     assert done.exit_code == 1
     assert "partition" in done.stderr.lower()
+
+
+def test_a_topic_name_that_no_topic_has_is_status_1(cluster: MockCluster) -> None:
+    for words, stdin in (("-t", ""), b"1"), (("-J",), b'{"topic":"","value":"1"}'):
+        done = invoke("produce", "-b", cluster.bootstrap_servers, *words, stdin=stdin)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("Error: a topic's name has 1 to 249 characters"), done.output
 
 
 def test_an_unreachable_cluster_is_status_1_at_once() -> None:
