@@ -237,6 +237,11 @@ def test_kcats_letters(given: str, translated: str) -> None:
     assert kcat.translated(given.split()) == translated.split()
 
 
+def test_an_empty_value_of_a_letter_of_kcat_does_not_take_the_next_letter() -> None:
+    given = ["-C", "-t", "t", "-D", "", "-e"]
+    assert kcat.translated(given) == ["consume", "-tt", "-D", "", "-e"]
+
+
 @pytest.mark.parametrize(
     ("given", "text"),
     [
