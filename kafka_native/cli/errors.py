@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import click
 
 from kafka_native import KafkaError, KafkaException
+from kafka_native.terminal.lines import echo
 
 FAILED_STATUS = 1
 """The command failed; stderr has the reason. click uses 2 for wrong usage."""
@@ -92,7 +93,16 @@ def reported_in_a_line() -> Iterator[None]:
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename}: "
         raise Failed(f"{named}{error.strerror or error}") from error
-    except Terminated:
-        raise click.exceptions.Exit(SIGTERM_STATUS) from None
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED_STATUS) from None
+    except KeyboardInterrupt as signalled:
+        raise click.exceptions.Exit(_status_of(signalled)) from None
+    except click.Abort as aborted:
+        # click's questions raise it for the end of the input, and in place of a signal's exception.
+        cause = aborted.__context__
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        echo("Aborted!", err=True)
+        raise click.exceptions.Exit(_status_of(cause)) from None
+
+
+def _status_of(signalled: KeyboardInterrupt) -> int:
+    return SIGTERM_STATUS if isinstance(signalled, Terminated) else INTERRUPTED_STATUS

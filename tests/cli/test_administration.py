@@ -177,6 +177,21 @@ def test_user_at_a_terminal_is_asked(cluster: MockCluster) -> None:
     assert not cluster.topics
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("words", ["topics delete a", "users set a"])
+def test_a_signal_at_a_question_has_its_status(
+    cluster: MockCluster, words: str, number: signal.Signals, status: int
+) -> None:
+    cluster.create_topic("a")
+    with terminal(*words.split(), "-b", cluster.bootstrap_servers) as screen:
+        screen.wait_for(": ")
+        time.sleep(0.1)  # the question is there before the program waits for its answer
+        screen.process.send_signal(number)
+        assert screen.end() == status
+    assert screen.shown.endswith("Aborted!\r\n")
+    assert "a" in cluster.topics
+
+
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
     """Produce messages with the timestamps 1, 2, 3 ... times a million."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
