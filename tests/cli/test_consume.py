@@ -142,6 +142,7 @@ def test_a_topic_that_does_not_exist_is_status_1(cluster: MockCluster) -> None:
         ["a", "-o", "s@end"],
         ["a", "-o", "1", "-o", "2"],
         ["a", "--to", "stored"],
+        ["a", "--from", "stored"],
         ["a", "--to", "2999-01-01"],
         ["a", "-J", "-f", "%s"],
         ["a", "-f", "%x"],
