@@ -81,6 +81,9 @@ def values(cluster: MockCluster, *arguments: str) -> list[str]:
         (["--from", "-3", "--to", "-1"], 7, 8),
         (["--to", "1m"], 0, 9),
         (["--from", "4", "-e", "-c", "2"], 4, 5),
+        (["--from", "1900-01-01", "-e"], 0, 9),
+        (["--from", "1970-01-01T00:00+01:00", "-e"], 0, 9),
+        (["--from", "99999d", "-e"], 0, 9),
     ],
 )
 def test_begin_and_end_options(
@@ -96,6 +99,7 @@ def test_begin_and_end_options(
         ["--to", "0"],
         ["--from", "5", "--to", "5"],
         ["--from", "1m", "-e"],
+        ["--to", "1969-12-31T23:59:59.999Z"],
         ["-p", "2", "--to", "end"],
     ],
 )
