@@ -64,14 +64,40 @@ class Reader:
         self._wanted: set[Key] | None = None
         self._done: set[Key] = set()
         self._next: dict[Key, int] = {}
+        self._taken: dict[Key, int] = {}
         self._stopped = False
 
     # --- where to read ---
 
     def subscribe(self, topics: list[str]) -> None:
         """Read topics as a member of a group."""
-        self._consumer.subscribe(topics)
+        self._consumer.subscribe(topics, self._resume)
         release_outages()
+
+    def _resume(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Go on after the rows that were taken for a column file, when a partition comes back.
+
+        A Parquet file is committed at its end, so it would get these rows again.
+        """
+        if not any((each.topic, each.partition) in self._taken for each in partitions):
+            return
+        try:
+            committed = consumer.committed(partitions, self._timeout_s)
+        except KafkaException as failure:
+            self.warn(line_of(failure))
+            committed = partitions
+        places = []
+        for each in committed:
+            taken = self._taken.get((each.topic, each.partition), OFFSET_STORED)
+            # Another member may have read on in the meantime.
+            offset = OFFSET_STORED if each.offset >= taken else taken
+            places.append(TopicPartition(each.topic, each.partition, offset))
+        try:
+            consumer.assign(places)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._STATE:
+                raise
+            consumer.incremental_assign(places)  # a cooperative group
 
     def assign(
         self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
@@ -239,6 +265,7 @@ class Reader:
             self.handle_error(failure)
             return
         written = file.write(batch, self._stops)
+        self._taken |= batch.positions
         for key, position in batch.positions.items():
             if position >= self._stops.get(key, position + 1):
                 self._finish(key)

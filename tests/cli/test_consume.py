@@ -422,6 +422,37 @@ def test_a_group_commits_the_rows_of_a_parquet_file_when_it_is_complete(
     assert committed(filled, "g") == 10
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_parquet_file_has_each_row_once_after_a_rebalance(
+    filled: MockCluster, tmp_path: Path, strategy: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    group += ["--parquet", str(path), "-X", "heartbeat.interval.ms=50"]
+    group += ["-X", f"partition.assignment.strategy={strategy}"]
+
+    def owned() -> list[int]:
+        described = invoke("groups", "describe", "g", "--json", "-b", filled.bootstrap_servers)
+        return [len(each["partitions"]) for each in json.loads(described.stdout)[0]["members"]]
+
+    with started(*group) as process:
+        wait_for(lambda: path.exists() and path.stat().st_size > 4, "the first rows are written")
+        conf = {"bootstrap.servers": filled.bootstrap_servers, "group.id": "g"}
+        conf |= {"partition.assignment.strategy": strategy}
+        with Consumer(conf) as other:
+            other.subscribe(["t"])
+            wait_for(lambda: other.poll(0.1) or other.assignment(), "the other member has some")
+        wait_for(lambda: owned() == [3], "the first member has them all again")
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    rows = pyarrow.parquet.read_table(path, columns=["partition", "offset"]).to_pylist()
+    places = [(row["partition"], row["offset"]) for row in rows]
+    assert sorted(places) == sorted(set(places))
+    assert len(places) == 12
+
+
 def test_a_group_commits_no_rows_of_a_parquet_file_that_can_not_be_completed(
     filled: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
