@@ -328,6 +328,34 @@ def test_lag_is_watched_by_a_program(cli: Cli, cluster: MockCluster, member: Con
         assert process.wait(WAIT_S) == 130
 
 
+def test_a_watch_of_lag_goes_on_after_an_error(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    with started(
+        "groups", "lag", "readers", "--watch", "0.1", "--json", "-b", cli.servers
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["total"] == 2
+        code = KafkaError.GROUP_AUTHORIZATION_FAILED
+        cluster.push_request_errors(ApiKey.OFFSET_FETCH, [code])
+        found = [json.loads(process.stdout.readline()) for _ in range(20)]
+        [failed] = [each for each in found if each["errors"]]
+        assert list(failed["errors"]) == ["readers"]
+        assert found[-1]["total"] == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 130
+
+
+def test_the_lag_of_other_groups_is_shown_beside_an_error(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    code = KafkaError.GROUP_AUTHORIZATION_FAILED
+    cluster.push_request_errors(ApiKey.OFFSET_FETCH, [code])
+    shown = cli.json("groups", "lag", "refused", "readers", status=1)
+    assert shown["total"] == 2
+    assert cli.errors.startswith("Error: lag refused: ")
+
+
 def test_lag_is_watched_at_a_terminal(cli: Cli, member: Consumer) -> None:
     with terminal("groups", "lag", "readers", "--watch", "-b", cli.servers) as screen:
         screen.wait_for("total lag: 2")
