@@ -286,7 +286,7 @@ class CompactedTopic:
 
         The scan doesn't wait for messages that arrive later, so it also ends on a busy topic. The
         table may already contain some of them. A second scan reads up to the end at the time of the
-        second call.
+        second call. `poll` doesn't return the changes that a scan makes.
 
         :param timeout: Seconds; a negative number waits forever. After a timeout the table keeps
             the messages read so far, and another call continues.
@@ -307,6 +307,9 @@ class CompactedTopic:
             self._table.ingest(messages)
             self._update_progress(messages)
             self._assign_new_partitions()
+        # The table has these changes. poll() must not report them after the scan's own ones, such
+        # as the removal of a key that a recreated topic has again.
+        self._pending_changes = []
         return self._table
 
     def poll(self, timeout: float = -1) -> list[TableChange]:

@@ -8,8 +8,9 @@ and committed readers have seen no output of the first try.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka_native._native.message import Message
 from kafka_native.consumer import Consumer
@@ -20,6 +21,9 @@ from kafka_native.types import OFFSET_STORED, TopicPartition
 TRANSACTION_MESSAGES_MAX = 1000
 CONSUME_WAIT_S = 0.5
 QUEUE_FULL_WAIT_S = 0.01
+
+Partition: TypeAlias = tuple[str, int]
+"""A topic and a partition number."""
 
 
 @dataclass(slots=True)
@@ -58,7 +62,8 @@ def process(
     One transaction covers the messages of one `Consumer.consume()`. The transaction ends before the
     next `consume()`. So no transaction is open during a rebalance: the offsets are committed before
     a partition is revoked. If a transaction has to be aborted, the consumer goes back to the
-    committed offsets and the messages are processed again.
+    committed offsets and the messages are processed again. It also goes back before an exception
+    is raised, so that another call of `process()` with this consumer skips no message.
 
     :param consumer: A subscribed consumer with ``enable.auto.commit=false``. The producer commits
         its offsets.
@@ -80,13 +85,16 @@ def process(
     """
     producer.init_transactions(timeout)
     progress = Progress()
+    committed: set[Partition] = set()
     while not until(progress):
         if not _end_last(producer, wait, timeout):
             continue
-        taken = [each for each in consumer.consume(messages, wait) if _is_message(each)]
-        if not taken:
-            continue
+        received: list[Message] = []
         try:
+            received = consumer.consume(messages, wait)
+            taken = [each for each in received if _is_message(each)]
+            if not taken:
+                continue
             with producer.transaction(timeout=timeout):
                 for message in taken:
                     for output in function(message):
@@ -94,17 +102,17 @@ def process(
                 producer.send_offsets_to_transaction(
                     _next_offsets(taken), owner_of(consumer), timeout
                 )
-        except KafkaException as error:
-            if not _can_continue(error):
-                raise
-            progress.aborted += 1
-            rewind(consumer)
-            continue
-        except BaseException:
-            rewind(consumer)
+        except BaseException as error:
+            if isinstance(error, KafkaException) and _can_continue(error):
+                progress.aborted += 1
+                _go_back(consumer, producer, received, committed)
+                continue
+            with suppress(KafkaException):  # the caller must see the first error
+                _go_back(consumer, producer, received, committed)
             raise
         progress.messages += len(taken)
         progress.transactions += 1
+        committed |= {_partition(each) for each in taken}
     return progress
 
 
@@ -135,6 +143,38 @@ def rewind(consumer: Consumer) -> None:
     )
 
 
+def _go_back(
+    consumer: Consumer, producer: Producer, received: list[Message], committed: set[Partition]
+) -> None:
+    """Go back to the first message that isn't committed, in each assigned partition.
+
+    A partition may have no committed offset yet. ``auto.offset.reset=latest`` would then skip the
+    messages of its first transaction, so it goes back to the first of them.
+
+    :param received: What the last `consume()` returned.
+    :param committed: The partitions for which this loop has committed an offset.
+    """
+    rewind(consumer)
+    if producer._transactions().committing:
+        return  # the offsets may be committed, and only the group's coordinator knows
+    first: dict[Partition, TopicPartition] = {}
+    for each in received:
+        if each.error() is None and _partition(each) not in committed:
+            at = TopicPartition(*_partition(each), each.offset() or 0)
+            first.setdefault(_partition(each), at)
+    consumer.seek(
+        [
+            first[each.topic, each.partition]
+            for each in consumer.assignment()
+            if (each.topic, each.partition) in first
+        ]
+    )
+
+
+def _partition(message: Message) -> Partition:
+    return message.topic() or "", message.partition() or 0
+
+
 def _is_message(message: Message) -> bool:
     """Return True for a message, and False for the end of a partition. Raise any other error."""
     error: KafkaError | None = message.error()
@@ -155,12 +195,10 @@ def _produce(producer: Producer, output: dict[str, Any]) -> None:
 
 def _next_offsets(taken: list[Message]) -> list[TopicPartition]:
     """Return the next offset of each partition of these messages."""
-    last = {(each.topic(), each.partition()): each for each in taken}
+    last = {_partition(each): each for each in taken}
     return [
-        TopicPartition(
-            topic or "", partition or 0, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch()
-        )
-        for (topic, partition), each in last.items()
+        TopicPartition(*place, (each.offset() or 0) + 1, leader_epoch=each.leader_epoch())
+        for place, each in last.items()
     ]
 
 

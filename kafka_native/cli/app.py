@@ -92,7 +92,7 @@ class Commands(click.Group):
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
         """Parse the command line up to the command's name."""
-        with cleaned_errors():
+        with cleaned_errors(), reported_in_a_line():
             return super().make_context(*args, **more)
 
     def main(self, args: Sequence[str] | None = None, *rest: Any, **more: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -60,29 +60,33 @@ class ColumnFile:
         self.failed = 0
         """The number of keys and values that couldn't be decoded."""
         self._positions: dict[Key, int] = {}
+        self._is_broken = False
 
     def write(self, batch: ArrowBatch, stops: dict[Key, int]) -> dict[Key, int]:
         """Take a batch without the rows at or after the stops.
 
-        Returns the next offset of each partition whose rows are already in the file.
+        Returns the next offset of each partition whose rows a reader of the file can see already.
+        That is none for a Parquet file, which can't be read before `close`.
         """
         import pyarrow
 
         table = pyarrow.table(batch)
         if any(position > stops.get(key, position) for key, position in batch.positions.items()):
             table = table.filter(_before(table, stops))
-        self._positions |= batch.positions
         self.failed += sum(
             len(table) - table[name].null_count
             for name in ERROR_COLUMNS
             if name in table.schema.names
         )
         self._waiting.append(table.drop_columns(self._unwanted(table)))
+        # after the rows: a second Ctrl+C in between must not commit rows that the file lacks
+        self._positions |= batch.positions
         self._rows += len(table)
         gathered = sum(len(each) for each in self._waiting)
-        if self._writer is not None and self._kind == "parquet" and gathered < ROW_GROUP:
-            return {}
-        return self.flush()
+        if self._writer is None or self._kind == "arrow" or gathered >= ROW_GROUP:
+            with self._writing():
+                self._flush()
+        return self._taken_positions() if self._kind == "arrow" else {}
 
     def _unwanted(self, table: pyarrow.Table) -> list[str]:
         """The columns that only the stops need."""
@@ -94,23 +98,50 @@ class ColumnFile:
         """The number of rows taken."""
         return self._rows
 
-    def flush(self) -> dict[Key, int]:
-        """Write the gathered rows; return the next offset of each of their partitions."""
+    def _flush(self) -> None:
+        """Write the gathered rows."""
         import pyarrow
 
-        written, self._positions = self._positions, {}
         if self._waiting:
             table, self._waiting = pyarrow.concat_tables(self._waiting), []
             if self._writer is None:
                 self._writer = _writer(self._target, self._kind, table.schema)
             if len(table):
                 self._writer.write_table(table)
-        return written
 
-    def close(self) -> None:
-        """Write the file's end. Without it no reader can open the file."""
-        if self._writer is not None:
-            self._writer.close()
+    def close(self) -> dict[Key, int]:
+        """Write the gathered rows and the file's end. Without it no reader can open the file.
+
+        Returns the next offset of each partition that `write` hasn't returned. It returns nothing
+        after a write that failed, because the file may lack these rows.
+        """
+        import pyarrow
+
+        if self._is_broken:
+            with suppress(OSError, pyarrow.ArrowException):  # the first error is on its way
+                self._end()
+            return {}
+        with self._writing():
+            self._flush()
+            self._end()
+        return self._taken_positions()
+
+    def _end(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._is_broken = True
+            raise
+
+    def _taken_positions(self) -> dict[Key, int]:
+        found, self._positions = self._positions, {}
+        return found
 
 
 def _writer(
@@ -150,9 +181,9 @@ def column_file(path: str, kind: str, wanted: dict[str, str | None]) -> Iterator
         raise Failed(f"{NEEDS} ({missing.name} is missing)") from None
     made = ColumnFile(path, kind, wanted)
     try:
-        yield made
+        try:
+            yield made
+        finally:
+            made.close()
     except pyarrow.ArrowException as error:
         raise Failed(f"{path}: {error}") from error
-    finally:
-        made.flush()
-        made.close()

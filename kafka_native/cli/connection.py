@@ -44,7 +44,8 @@ NO_REGISTRY_TEXT = (
 def user_file() -> Path:
     """The user's own configuration file, read when ``-F`` names none. It may be missing."""
     folder = os.environ.get("XDG_CONFIG_HOME") or "~/.config"
-    return Path(folder).expanduser() / "kafka-native.conf"
+    # Not Path.expanduser(): it raises an error for a user without a home.
+    return Path(os.path.expanduser(folder)) / "kafka-native.conf"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ import base64
 import json
 from collections.abc import Callable
 from datetime import datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -161,11 +162,30 @@ def _embedded(data: bytes | None) -> str:
     if data is None or data[:1] not in (b"{", b"["):
         return _json(data)
     try:
-        found = json.loads(data)
+        found = _kept(data.decode())
+        text = _encode(found)
+        text.encode()  # half a surrogate pair has no bytes
     except (ValueError, RecursionError):
         return _json(data)
     # An object such as {"hex": ...} would be read back as other bytes: write it as text.
-    return _json(data) if _form_of(found) else _encode(found)
+    return _json(data) if _form_of(found) else text
+
+
+def _kept(text: str) -> Any:
+    """Parse JSON. ValueError if a part of it would change when it is written again."""
+    return json.loads(
+        text,
+        parse_float=_exact,
+        parse_constant=typed_values.no_constant,
+        object_pairs_hook=typed_values.members_once,
+    )
+
+
+def _exact(text: str) -> float:
+    found = float(text)
+    if Decimal(repr(found)) != Decimal(text):
+        raise ValueError("a number has too many digits: write the value as a string")
+    return found
 
 
 def _form_of(data: object) -> str | None:
@@ -202,6 +222,7 @@ def read(line: bytes, convert: Convert = bytes_of) -> Row:
     topic = named.get("topic")
     if topic is not None and not isinstance(topic, str):
         raise ValueError("topic: a string is expected")
+    _bytes("topic", topic)  # ValueError: half a surrogate pair
     return Row(
         topic,
         _partition(named.get("partition")),
@@ -214,12 +235,13 @@ def read(line: bytes, convert: Convert = bytes_of) -> Row:
 
 def _parsed(line: bytes) -> Any:
     try:
-        return json.loads(line)
+        return _kept(line.decode("utf-8-sig"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    except ValueError as error:
-        text = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise ValueError(f"not JSON: {text}") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg}") from None
+    except UnicodeDecodeError:
+        raise ValueError("not JSON: not UTF-8") from None
 
 
 def _bytes(name: str, data: Any) -> bytes | None:

@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 import click
 
 from kafka_native import KafkaError, KafkaException
+from kafka_native.terminal.lines import echo
 
 FAILED_STATUS = 1
 """The command failed; stderr has the reason. click uses 2 for wrong usage."""
@@ -50,6 +52,51 @@ def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
             signal.signal(number, handler)
     if received:
         raise Terminated if received[0] == signal.SIGTERM else KeyboardInterrupt
+
+
+class DelayedSignals:
+    """Delays Ctrl+C and SIGTERM to the end of a step. Outside of steps they act at once.
+
+    A second signal in a step acts at once, too.
+    """
+
+    def __init__(self) -> None:
+        self._before: dict[int, Callable[[int, FrameType | None], object]] = {}
+        self._in_step = False
+        self._received: int | None = None
+
+    def __enter__(self) -> DelayedSignals:
+        """Install the handlers. In another thread than the main one nothing is delayed."""
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                handler = signal.getsignal(number)
+                if callable(handler):  # otherwise the signal is ignored, or ends the process
+                    self._before[number] = handler
+                    signal.signal(number, self._caught)
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Restore the handlers."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """Delay a signal to the end of the block."""
+        self._in_step = True
+        try:
+            yield
+        finally:
+            self._in_step = False
+            number, self._received = self._received, None
+            if number is not None:
+                self._before[number](number, None)
+
+    def _caught(self, number: int, frame: FrameType | None) -> None:
+        if self._in_step and self._received is None:
+            self._received = number
+        else:
+            self._before[number](number, frame)
 
 
 class Failed(click.ClickException):
@@ -92,7 +139,16 @@ def reported_in_a_line() -> Iterator[None]:
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename}: "
         raise Failed(f"{named}{error.strerror or error}") from error
-    except Terminated:
-        raise click.exceptions.Exit(SIGTERM_STATUS) from None
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED_STATUS) from None
+    except KeyboardInterrupt as signalled:
+        raise click.exceptions.Exit(_status_of(signalled)) from None
+    except click.Abort as aborted:
+        # click's questions raise it for the end of the input, and in place of a signal's exception.
+        cause = aborted.__context__
+        if not isinstance(cause, KeyboardInterrupt):
+            raise
+        echo("Aborted!", err=True)
+        raise click.exceptions.Exit(_status_of(cause)) from None
+
+
+def _status_of(signalled: KeyboardInterrupt) -> int:
+    return SIGTERM_STATUS if isinstance(signalled, Terminated) else INTERRUPTED_STATUS

@@ -62,7 +62,11 @@ def translated(arguments: list[str]) -> list[str]:
             operands.append(value)  # TOPIC:PARTITION:TIME
         elif letter == "-G":
             found += ["-G", value]
-        elif letter not in MODES and letter not in DROPPED_OPTIONS:
+        elif letter in MODES or letter in DROPPED_OPTIONS:
+            continue
+        elif f"{letter[1:]}:" in LETTERS and not value:
+            found += [letter, ""]  # written together, it would take the next argument
+        else:
             # Written together, a value that begins with a dash (-o -10) stays a value.
             found.append(letter + value)
     if mode == "-P" and operands and not {"-t", "-J"} & set(letters):

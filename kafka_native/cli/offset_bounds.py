@@ -56,13 +56,16 @@ def parsed(text: str) -> OffsetBound:
     if re.fullmatch(r"-\d{1,18}", word):
         return OffsetBound("tail", -int(word))
     if match := _AGO.fullmatch(word):
-        return OffsetBound(
-            "time", time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]]
-        )
+        return _at(time.time_ns() // 1_000_000 - int(match[1]) * _UNITS_MS[match[2]])
     try:
-        return OffsetBound("time", milliseconds(word))
+        return _at(milliseconds(word))
     except ValueError:
         raise ValueError(f"{text!r}: {EXPECTED_FORMS_TEXT}") from None
+
+
+def _at(time_ms: int) -> OffsetBound:
+    # Brokers find no times before 1970: their request has other meanings for negative numbers.
+    return OffsetBound("time", max(0, time_ms))
 
 
 def _time(text: str) -> OffsetBound:

@@ -64,14 +64,40 @@ class Reader:
         self._wanted: set[Key] | None = None
         self._done: set[Key] = set()
         self._next: dict[Key, int] = {}
+        self._taken: dict[Key, int] = {}
         self._stopped = False
 
     # --- where to read ---
 
     def subscribe(self, topics: list[str]) -> None:
         """Read topics as a member of a group."""
-        self._consumer.subscribe(topics)
+        self._consumer.subscribe(topics, self._resume)
         release_outages()
+
+    def _resume(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Go on after the rows that were taken for a column file, when a partition comes back.
+
+        A Parquet file is committed at its end, so it would get these rows again.
+        """
+        if not any((each.topic, each.partition) in self._taken for each in partitions):
+            return
+        try:
+            committed = consumer.committed(partitions, self._timeout_s)
+        except KafkaException as failure:
+            self.warn(line_of(failure))
+            committed = partitions
+        places = []
+        for each in committed:
+            taken = self._taken.get((each.topic, each.partition), OFFSET_STORED)
+            # Another member may have read on in the meantime.
+            offset = OFFSET_STORED if each.offset >= taken else taken
+            places.append(TopicPartition(each.topic, each.partition, offset))
+        try:
+            consumer.assign(places)
+        except KafkaException as failure:
+            if failure.args[0].code() != KafkaError._STATE:
+                raise
+            consumer.incremental_assign(places)  # a cooperative group
 
     def assign(
         self, topic: str, partitions: Iterable[int], begin: OffsetBound, end: OffsetBound | None
@@ -214,23 +240,39 @@ class Reader:
                 if self._stops and name not in columns
             },
         }
-        while not self._is_over(file.rows, count_max):
-            room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
-            try:
-                with column_problems(is_typed=bool(decoding)):
-                    batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted, **decoding)
-            except KafkaException as failure:
-                self.handle_error(failure)
-                continue
-            written = file.write(batch, self._stops)
-            for key, position in batch.positions.items():
-                if position >= self._stops.get(key, position + 1):
-                    self._finish(key)
-            for end in batch.ends:
-                self.note_end((end.topic, end.partition), end.offset)
-            if written:  # otherwise the offsets of reached ends wait for the rows before them
+        try:
+            while not self._is_over(file.rows, count_max):
+                room = BATCH_ROWS if count_max is None else min(BATCH_ROWS, count_max - file.rows)
+                self._write_batch(file, room, wanted, decoding)
+            self.store(file.close())
+        finally:
+            # After an error the file ends with the rows before it.
+            written = file.close()
+            if written:
                 self.store(written)
-        self.store(file.flush())
+
+    def _write_batch(
+        self,
+        file: ColumnFile,
+        room: int,
+        wanted: Mapping[str, str | None],
+        decoding: Mapping[str, Any],
+    ) -> None:
+        try:
+            with column_problems(is_typed=bool(decoding)):
+                batch = self._consumer.consume_arrow(room, WAIT_S, columns=wanted, **decoding)
+        except KafkaException as failure:
+            self.handle_error(failure)
+            return
+        written = file.write(batch, self._stops)
+        self._taken |= batch.positions
+        for key, position in batch.positions.items():
+            if position >= self._stops.get(key, position + 1):
+                self._finish(key)
+        for end in batch.ends:
+            self.note_end((end.topic, end.partition), end.offset)
+        if written:  # otherwise the offsets of reached ends wait for the rows before them
+            self.store(written)
 
     def stop(self) -> None:
         """Stop reading after the messages taken so far. A signal handler may call it."""

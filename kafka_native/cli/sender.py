@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_native import KafkaError, KafkaException, Message, Producer
-from kafka_native.cli.errors import Failed, line_of, no_partition
+from kafka_native.cli.errors import DelayedSignals, Failed, line_of, no_partition
 from kafka_native.cli.texts import count
 from kafka_native.terminal.lines import release_outages
 
@@ -24,6 +25,8 @@ GRACE_S = 5.0
 A second Ctrl+C ends the wait at once.
 """
 
+_QUEUED = re.compile(r"\((\d+) queued\)")
+
 
 @dataclass(slots=True)
 class SendCounts:
@@ -37,20 +40,27 @@ class SendCounts:
     """Messages without a delivery report when the producer stopped."""
     first: str = ""
     """The error text of the first failed message."""
+    is_aborted: bool = False
+    """Whether the transaction of all messages is aborted, so that none is delivered."""
     seconds: float = 0.0
 
     @property
     def delivered(self) -> int:
         """Messages that the cluster has acknowledged; with acks=0, messages sent."""
-        return self.taken - self.failed - self.left
+        return 0 if self.is_aborted else self.taken - self.failed - self.left
+
+    def abort(self) -> None:
+        """Note that the transaction is aborted."""
+        self.is_aborted = True
+        self.first = self.first or "the transaction is aborted"
 
     def described(self) -> dict[str, object]:
         """The counts as a dict, for JSON."""
         return {
             "messages": self.taken,
             "delivered": self.delivered,
-            "failed": self.failed,
-            "unknown": self.left,
+            "failed": self.taken if self.is_aborted else self.failed,
+            "unknown": 0 if self.is_aborted else self.left,
             "bytes": self.bytes,
             "seconds": round(self.seconds, 6),
             "error": self.first or None,
@@ -60,17 +70,18 @@ class SendCounts:
 class Sender:
     """Queues messages, and waits while the queue is full. `sending` makes it."""
 
-    def __init__(self, producer: Producer, counts: SendCounts) -> None:
+    def __init__(self, producer: Producer, counts: SendCounts, signals: DelayedSignals) -> None:
         self._producer = producer
         self._counts = counts
+        self._signals = signals
 
     def send(self, topic: str, values: Sequence[bytes | None], **columns: Any) -> None:
         """Queue all these messages.
 
         :param columns: Arguments of `Producer.produce_many`: keys, partition, headers, timestamps.
             A list has one item for each value.
-        :raises Failed: A message is too large, or its partition doesn't exist. The messages before
-            it are queued.
+        :raises Failed: A message is too large, or its topic or partition can't exist. The messages
+            before it are queued.
         """
         done = 0
         while done < len(values):
@@ -81,25 +92,28 @@ class Sender:
                     name: data[done:] if isinstance(data, list) else data
                     for name, data in columns.items()
                 }
-            outstanding = len(self._producer)
-            try:
-                queued = self._producer.produce_many(topic, rest, **more)
-            except BufferError:
-                self._producer.poll(0)
-                continue
-            except KafkaException as error:
-                # The error's text has the number of the message in this call, and how many of the
-                # call were queued.
-                place = (
-                    f"after the first {self._counts.taken:,} messages: "
-                    if self._counts.taken
-                    else ""
-                )
-                self._counts.taken += max(len(self._producer) - outstanding, 0)
-                raise Failed(f"{place}{line_of(error)}") from error
-            self._note(rest, more.get("keys"), queued)
-            done += queued
+            # An exception of a signal here would leave queued messages uncounted.
+            with self._signals.step():
+                done += self._queue(topic, rest, more)
             self._producer.poll(0)
+
+    def _queue(self, topic: str, values: Sequence[bytes | None], columns: dict[str, Any]) -> int:
+        """Queue the first of these messages, as many as there is room for, and count them."""
+        try:
+            queued = self._producer.produce_many(topic, values, **columns)
+        except BufferError:
+            return 0
+        except (KafkaException, ValueError) as error:  # ValueError: no topic has this name
+            # The error's text has the number of the message in this call, and how many of the
+            # call were queued. The producer's length would leave out those delivered since.
+            text, found = line_of(error), _QUEUED.search(str(error))
+            place = (
+                f"after the first {self._counts.taken:,} messages: " if self._counts.taken else ""
+            )
+            self._note(values, columns.get("keys"), int(found[1]) if found else 0)
+            raise Failed(f"{place}{text}") from error
+        self._note(values, columns.get("keys"), queued)
+        return queued
 
     def _note(
         self, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None, queued: int
@@ -143,7 +157,7 @@ def sending(
             counts.first = counts.first or error.str()
 
     own = {"on_delivery": on_delivery, "delivery.report.only.error": True, "max.block.ms": BLOCK_MS}
-    with Producer({**config, **own}) as producer:
+    with DelayedSignals() as signals, Producer({**config, **own}) as producer:
         found = producer.list_topics(topic, timeout_s).topics.get(topic or "")
         release_outages()
         partitions = 0 if found is None else len(found.partitions)
@@ -154,10 +168,11 @@ def sending(
             producer.init_transactions(timeout_s)
             producer.begin_transaction()
         try:
-            yield Sender(producer, counts)
+            yield Sender(producer, counts, signals)
             producer.flush()
         except BaseException as error:
             if transactional:
+                counts.abort()
                 producer.abort_transaction(GRACE_S)
             else:
                 producer.flush(GRACE_S if isinstance(error, KeyboardInterrupt) else -1)
@@ -177,6 +192,9 @@ def sending(
 
 def _end_transaction(producer: Producer, counts: SendCounts) -> None:
     if counts.failed:
+        counts.abort()
         producer.abort_transaction()
         raise Failed(f"the transaction is aborted, nothing was written: {counts.first}")
+    counts.left = counts.taken  # until the commit has succeeded
     producer.commit_transaction()
+    counts.left = 0

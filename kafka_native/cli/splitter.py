@@ -42,8 +42,7 @@ def split(stream: BinaryIO, delimiter: bytes, limit: int) -> Iterator[list[bytes
                 yield parts[start : start + BLOCK_LINES]
         if size > limit:
             raise Failed(
-                f"message {before + 1} of {name_of(stream)} is larger than "
-                f"message.max.bytes={limit}"
+                f"message {before + 1} of {name_of(stream)} is larger than message.max.bytes allows"
             )
     if rest := b"".join(pieces):
         yield [rest]
@@ -54,8 +53,8 @@ def whole(stream: BinaryIO, limit: int) -> bytes:
     data = stream.read(limit + 1)
     if len(data) > limit:
         raise Failed(
-            f"{name_of(stream)} is larger than message.max.bytes={limit}; --lines sends each "
-            "of its lines"
+            f"{name_of(stream)} is larger than message.max.bytes allows; --lines sends each of "
+            "its lines"
         )
     return data
 

@@ -98,7 +98,7 @@ def parse(text: bytes) -> Any:
     :raises ValueError: The text isn't JSON, has a member twice, or has NaN as a number.
     """
     try:
-        return json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        return json.loads(text, object_pairs_hook=members_once, parse_constant=no_constant)
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -107,7 +107,8 @@ def parse(text: bytes) -> Any:
         raise ValueError("not JSON: not UTF-8") from None
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The object of a JSON text; ValueError if it has a member twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -116,7 +117,8 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _constant(name: str) -> Any:
+def no_constant(name: str) -> Any:
+    """Refuse NaN and Infinity, which Python's parser takes: ValueError."""
     raise ValueError(f'{name} is no JSON number: write "{name}"')
 
 

@@ -161,6 +161,9 @@ def test_missing_password_is_an_error(cluster: MockCluster) -> None:
     assert "NOT_THERE isn't set" in cli(
         cluster, "users", "set", "alice", "--password-env", "NOT_THERE", status=1
     )
+    stdin = cli(cluster, "users", "set", "a", "--password-stdin", stdin=b"secr\xff\n", status=1)
+    variable = cli(cluster, "users", "set", "a", "--password-env", "A", A="secr\udcff", status=1)
+    assert (stdin, variable) == ("Error: the password isn't UTF-8\n",) * 2
     cli(cluster, "users", "set", "alice", "--password-stdin", "--password-env", "A", status=2)
     assert not cluster.access.users
 

@@ -177,6 +177,21 @@ def test_user_at_a_terminal_is_asked(cluster: MockCluster) -> None:
     assert not cluster.topics
 
 
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("words", ["topics delete a", "users set a"])
+def test_a_signal_at_a_question_has_its_status(
+    cluster: MockCluster, words: str, number: signal.Signals, status: int
+) -> None:
+    cluster.create_topic("a")
+    with terminal(*words.split(), "-b", cluster.bootstrap_servers) as screen:
+        screen.wait_for(": ")
+        time.sleep(0.1)  # the question is there before the program waits for its answer
+        screen.process.send_signal(number)
+        assert screen.end() == status
+    assert screen.shown.endswith("Aborted!\r\n")
+    assert "a" in cluster.topics
+
+
 def fill(cluster: MockCluster, topic: str, count: int, partition: int = 0) -> None:
     """Produce messages with the timestamps 1, 2, 3 ... times a million."""
     with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
@@ -313,6 +328,34 @@ def test_lag_is_watched_by_a_program(cli: Cli, cluster: MockCluster, member: Con
         assert process.wait(WAIT_S) == 130
 
 
+def test_a_watch_of_lag_goes_on_after_an_error(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    with started(
+        "groups", "lag", "readers", "--watch", "0.1", "--json", "-b", cli.servers
+    ) as process:
+        assert process.stdout is not None
+        assert json.loads(process.stdout.readline())["total"] == 2
+        code = KafkaError.GROUP_AUTHORIZATION_FAILED
+        cluster.push_request_errors(ApiKey.OFFSET_FETCH, [code])
+        found = [json.loads(process.stdout.readline()) for _ in range(20)]
+        [failed] = [each for each in found if each["errors"]]
+        assert list(failed["errors"]) == ["readers"]
+        assert found[-1]["total"] == 2
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == 130
+
+
+def test_the_lag_of_other_groups_is_shown_beside_an_error(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    code = KafkaError.GROUP_AUTHORIZATION_FAILED
+    cluster.push_request_errors(ApiKey.OFFSET_FETCH, [code])
+    shown = cli.json("groups", "lag", "refused", "readers", status=1)
+    assert shown["total"] == 2
+    assert cli.errors.startswith("Error: lag refused: ")
+
+
 def test_lag_is_watched_at_a_terminal(cli: Cli, member: Consumer) -> None:
     with terminal("groups", "lag", "readers", "--watch", "-b", cli.servers) as screen:
         screen.wait_for("total lag: 2")
@@ -342,15 +385,19 @@ def test_reset_with_members_is_refused(cli: Cli, member: Consumer) -> None:
         (["--to-earliest"], 0),
         (["--to-latest"], 5),
         (["--to-current"], 3),
+        (["--to-offset", "0"], 0),
         (["--to-offset", "4"], 4),
         (["--to-offset", "99"], 5),
+        (["--shift-by", "0"], 3),
         (["--shift-by", "-2"], 1),
         (["--shift-by", "-7"], 0),
         (["--shift-by", "1"], 4),
         (["--to-datetime", "1970-01-01T00:33:20Z"], 1),
         (["--to-datetime", "2000001"], 2),
         (["--to-datetime", "1970-01-01T02:33:20+02:00"], 1),
+        (["--to-datetime", "1969-12-31T23:59:59Z"], 0),
         (["--by-duration", "1h"], 5),
+        (["--by-duration", "0s"], 5),
         (["--by-duration", "P36500D"], 0),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
@@ -387,6 +434,17 @@ def test_reset_shows_what_it_would_do(cli: Cli, member: Consumer) -> None:
     assert "topic a has no partition 7: it has 2" in cli.errors
     cli("groups", "reset-offsets", "nobody", "--to-latest", status=1)
     assert "group nobody has no offsets: name the topics" in cli.errors
+
+
+def test_a_reset_that_fails_for_a_partition_says_so(
+    cli: Cli, cluster: MockCluster, member: Consumer
+) -> None:
+    member.close()
+    code = KafkaError.OFFSET_METADATA_TOO_LARGE
+    cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [code])
+    reset = ("groups", "reset-offsets", "readers", "--to-earliest", "--execute")
+    text = cli(*reset, status=1)
+    assert text.splitlines()[-1] == "group readers: not all offsets are committed"
 
 
 def test_groups_are_deleted(cli: Cli, member: Consumer) -> None:

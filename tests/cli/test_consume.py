@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -25,6 +26,7 @@ from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.cli.running import PROGRAM, environment, invoke, run, started
 from tests.cli.terminal import output_on_terminal
+from tests.waiting import wait_for
 
 T0 = 1_700_000_000_000
 """2023-11-14T22:13:20Z."""
@@ -79,6 +81,9 @@ def values(cluster: MockCluster, *arguments: str) -> list[str]:
         (["--from", "-3", "--to", "-1"], 7, 8),
         (["--to", "1m"], 0, 9),
         (["--from", "4", "-e", "-c", "2"], 4, 5),
+        (["--from", "1900-01-01", "-e"], 0, 9),
+        (["--from", "1970-01-01T00:00+01:00", "-e"], 0, 9),
+        (["--from", "99999d", "-e"], 0, 9),
     ],
 )
 def test_begin_and_end_options(
@@ -94,6 +99,7 @@ def test_begin_and_end_options(
         ["--to", "0"],
         ["--from", "5", "--to", "5"],
         ["--from", "1m", "-e"],
+        ["--to", "1969-12-31T23:59:59.999Z"],
         ["-p", "2", "--to", "end"],
     ],
 )
@@ -140,6 +146,7 @@ def test_a_topic_that_does_not_exist_is_status_1(cluster: MockCluster) -> None:
         ["a", "-o", "s@end"],
         ["a", "-o", "1", "-o", "2"],
         ["a", "--to", "stored"],
+        ["a", "--from", "stored"],
         ["a", "--to", "2999-01-01"],
         ["a", "-J", "-f", "%s"],
         ["a", "-f", "%x"],
@@ -304,6 +311,30 @@ def test_json_values_are_embedded_on_request(cluster: MockCluster) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"a":NaN}',
+        '{"a":1e400}',
+        '{"half":"\\ud800"}',
+        '{"twice":1,"twice":2}',
+        '{"price":1234567890.12345678901}',
+        "[" * 100_000,
+    ],
+    ids=lambda value: value[:20],
+)
+def test_a_json_value_that_would_change_is_printed_as_text(
+    cluster: MockCluster, value: str
+) -> None:
+    cluster.create_topic("t", 1)
+    produce(cluster, value.encode())
+    done = consume(cluster, "-e", "--json", "--value-as", "json")
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.stdout)["value"] == value
+    produce(cluster, done.stdout.encode(), "-J")
+    assert [each.value for each in cluster.messages("t", 0)] == [value.encode()] * 2
+
+
 def test_arrow_and_parquet_files(filled: MockCluster, tmp_path: Path) -> None:
     arrow, parquet = tmp_path / "t.arrow", tmp_path / "t.parquet"
     assert consume(filled, "-e", "--arrow", str(arrow)).exit_code == 0
@@ -372,6 +403,67 @@ def test_a_group_commits_printed_messages_and_continues_there(filled: MockCluste
     produce(filled, b"new\n", "-p", "0")
     assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
     assert committed(filled, "g") == 11
+
+
+def test_a_group_commits_the_rows_of_a_parquet_file_when_it_is_complete(
+    filled: MockCluster, tmp_path: Path
+) -> None:
+    """Before its end a Parquet file can't be read, and a crash would lose committed rows."""
+    path = tmp_path / "t.parquet"
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    group += ["--parquet", str(path), "-X", "auto.commit.interval.ms=50"]
+    with started(*group) as process:
+        wait_for(lambda: path.exists() and path.stat().st_size > 4, "the first rows are written")
+        time.sleep(1)
+        assert committed(filled, "g") < 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    assert pyarrow.parquet.read_table(path).num_rows == 12
+    assert committed(filled, "g") == 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", ["range", "cooperative-sticky"])
+def test_a_parquet_file_has_each_row_once_after_a_rebalance(
+    filled: MockCluster, tmp_path: Path, strategy: str
+) -> None:
+    path = tmp_path / "t.parquet"
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    group += ["--parquet", str(path), "-X", "heartbeat.interval.ms=50"]
+    group += ["-X", f"partition.assignment.strategy={strategy}"]
+
+    def owned() -> list[int]:
+        described = invoke("groups", "describe", "g", "--json", "-b", filled.bootstrap_servers)
+        return [len(each["partitions"]) for each in json.loads(described.stdout)[0]["members"]]
+
+    with started(*group) as process:
+        wait_for(lambda: path.exists() and path.stat().st_size > 4, "the first rows are written")
+        conf = {"bootstrap.servers": filled.bootstrap_servers, "group.id": "g"}
+        conf |= {"partition.assignment.strategy": strategy}
+        with Consumer(conf) as other:
+            other.subscribe(["t"])
+            wait_for(lambda: other.poll(0.1) or other.assignment(), "the other member has some")
+        wait_for(lambda: owned() == [3], "the first member has them all again")
+        time.sleep(1)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    rows = pyarrow.parquet.read_table(path, columns=["partition", "offset"]).to_pylist()
+    places = [(row["partition"], row["offset"]) for row in rows]
+    assert sorted(places) == sorted(set(places))
+    assert len(places) == 12
+
+
+def test_a_group_commits_no_rows_of_a_parquet_file_that_can_not_be_completed(
+    filled: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_writer: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(pyarrow.parquet.ParquetWriter, "close", full)
+    group = ["consume", "-b", filled.bootstrap_servers, "-G", "g", "-o", "beginning", "t"]
+    done = invoke(*group, "-e", "-q", "--parquet", str(tmp_path / "t.parquet"))
+    assert (done.exit_code, done.stderr) == (1, "Error: No space left on device\n")
+    assert committed(filled, "g") < 0
 
 
 def test_stored_continues_where_it_ended(filled: MockCluster) -> None:

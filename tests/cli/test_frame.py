@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import pwd
 import shlex
 import socket
 import subprocess
@@ -18,12 +19,43 @@ import pytest
 
 from kafka_native.cli import kcat
 from kafka_native.cli.app import COMMANDS
-from kafka_native.cli.connection import Connection, connected
+from kafka_native.cli.connection import Connection, connected, user_file
 from kafka_native.mock import MockCluster
 from kafka_native.terminal.lines import OutageHandler
 from tests.cli.running import PROGRAM, environment, invoke, run
 from tests.cli.terminal import output_on_terminal
 from tests.waiting import PROGRAM_S
+
+
+@pytest.mark.parametrize(
+    ("redirections", "words", "status"),
+    [
+        (">&-", "metadata", 0),
+        (">&- 2>&-", "consume -t t -e", 0),
+        ("<&-", "produce -t t", 0),
+        ("2>&-", "consume -t missing", 1),
+    ],
+)
+def test_a_closed_standard_stream_is_like_the_null_device(
+    cluster: MockCluster, redirections: str, words: str, status: int
+) -> None:
+    cluster.create_topic("t")
+    script = f'exec "$@" {redirections}'
+    command = ["sh", "-c", script, "sh", *PROGRAM, *words.split(), "-b", cluster.bootstrap_servers]
+    done = subprocess.run(
+        command, env=environment(), capture_output=True, timeout=PROGRAM_S, check=False
+    )
+    assert (done.returncode, done.stderr) == (status, b"")
+
+
+def test_a_user_without_a_home_has_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_number: int) -> None:
+        raise KeyError
+
+    for name in ("HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    assert not user_file().exists()
 
 
 @click.command()
@@ -235,6 +267,11 @@ def test_completion_suggests_commands_and_options() -> None:
 )
 def test_kcats_letters(given: str, translated: str) -> None:
     assert kcat.translated(given.split()) == translated.split()
+
+
+def test_an_empty_value_of_a_letter_of_kcat_does_not_take_the_next_letter() -> None:
+    given = ["-C", "-t", "t", "-D", "", "-e"]
+    assert kcat.translated(given) == ["consume", "-tt", "-D", "", "-e"]
 
 
 @pytest.mark.parametrize(

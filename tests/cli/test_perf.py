@@ -109,6 +109,18 @@ def test_kept_topics_have_the_requested_messages(cluster: MockCluster) -> None:
     )  # zstd
 
 
+def test_the_figures_show_no_secret_property(cluster: MockCluster, tmp_path: Path) -> None:
+    properties = ["-X", "sasl.password=hunter2", "-X", "client.id=measuring"]
+    status, text = run(
+        *("--bootstrap", cluster.bootstrap_servers, "--messages", "100", "--codecs", "none"),
+        *("--json", "--output", str(tmp_path), *properties),
+    )
+    assert status == 0, text
+    written = (tmp_path / "perf.json").read_text()
+    assert json.loads(written)["properties"]["client.id"] == "measuring"
+    assert "hunter2" not in text + written
+
+
 def damage(monkeypatch: pytest.MonkeyPatch, change: Any) -> None:
     real = perf.read_back
     monkeypatch.setattr(perf, "read_back", lambda *arguments: change(list(real(*arguments))))

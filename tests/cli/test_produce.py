@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kafka_native.cli import envelope, splitter
+from kafka_native import Producer
+from kafka_native.cli import envelope, sender, splitter
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.texts import unescaped
 from kafka_native.errors import KafkaError
@@ -168,12 +169,18 @@ def test_envelopes(cluster: MockCluster) -> None:
         ('{"headers":[["a"]]}', "headers: pairs"),
         ('{"headers":[[1,"a"]]}', "headers: pairs"),
         ('{"topic":1}', "topic: a string"),
+        ('{"topic":"\\udc80"}', "topic: half a surrogate"),
         ("[" * 100_000, "nested too deeply"),
+        ('{"value":"\xff"}', "not UTF-8"),
+        ('{"value":{"a":NaN}}', "NaN is no JSON number"),
+        ('{"value":{"a":1e400}}', "a number has too many digits"),
+        ('{"value":{"a":1234567890.12345678901}}', "a number has too many digits"),
+        ('{"value":{"a":1,"a":2}}', "the member 'a' is there twice"),
     ],
 )
 def test_invalid_envelopes_are_errors(line: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
-        envelope.read(line.encode())
+        envelope.read(line.encode("latin-1"))
 
 
 @pytest.mark.usefixtures("topic")
@@ -214,6 +221,13 @@ def test_a_partition_that_does_not_exist_is_status_1(cluster: MockCluster) -> No
     assert "partition" in done.stderr.lower()
 
 
+def test_a_topic_name_that_no_topic_has_is_status_1(cluster: MockCluster) -> None:
+    for words, stdin in (("-t", ""), b"1"), (("-J",), b'{"topic":"","value":"1"}'):
+        done = invoke("produce", "-b", cluster.bootstrap_servers, *words, stdin=stdin)
+        assert done.exit_code == 1
+        assert done.stderr.startswith("Error: a topic's name has 1 to 249 characters"), done.output
+
+
 def test_an_unreachable_cluster_is_status_1_at_once() -> None:
     done = invoke("produce", "-b", "127.0.0.1:1", "-m", "0.5", "-t", "t", stdin=b"x")
     assert done.exit_code == 1
@@ -244,6 +258,53 @@ def test_one_transaction_or_nothing(cluster: MockCluster) -> None:
     assert produce(cluster, *arguments, stdin=b'{"value":"2"}\n{"value":8}\n').exit_code == 1
     read = invoke("consume", "-b", cluster.bootstrap_servers, "-t", "t", "-e", "-q")
     assert (read.exit_code, read.stdout) == (0, "1\n")
+
+
+COUNTS = ("messages", "delivered", "failed", "unknown")
+
+
+@pytest.mark.usefixtures("topic")
+def test_no_message_of_a_transaction_that_is_not_committed_counts_as_delivered(
+    cluster: MockCluster,
+) -> None:
+    arguments = ["-X", "transactional.id=tx", "-J", "--json"]
+    done = produce(cluster, *arguments, stdin=b'{"value":"1"}\n{"value":8}\n')
+    assert [json.loads(done.stdout)[name] for name in COUNTS] == [1, 0, 1, 0]
+    cluster.push_request_errors(ApiKey.END_TXN, [KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED])
+    done = produce(cluster, *arguments, stdin=b'{"value":"1"}\n')
+    assert done.exit_code == 1
+    assert [json.loads(done.stdout)[name] for name in COUNTS] == [1, 0, 0, 1]
+
+
+class Interrupted(Producer):
+    """Gets Ctrl+C while it queues messages."""
+
+    def produce_many(self, *arguments: Any, **more: Any) -> int:
+        queued = super().produce_many(*arguments, **more)
+        os.kill(os.getpid(), signal.SIGINT)
+        return queued
+
+
+@pytest.mark.usefixtures("topic")
+def test_counts_after_ctrl_c_have_every_message(
+    cluster: MockCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sender, "Producer", Interrupted)
+    done = produce(cluster, "--json", "-p", "0", stdin=b"1\n2\n")
+    assert done.exit_code == 130
+    counts = json.loads(done.stdout)
+    assert [counts[name] for name in COUNTS] == [2, 2, 0, 0]
+    assert len(cluster.messages("t", 0)) == 2
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.usefixtures("topic")
+def test_counts_after_a_refused_message_have_those_before_it(cluster: MockCluster) -> None:
+    limit = ["-X", "message.max.bytes=1000", "--json", "-p", "0"]
+    done = produce(cluster, *limit, stdin=b"1\n" * 5000 + b"x" * 2000 + b"\n")
+    assert done.exit_code == 1
+    counts = json.loads(done.stdout)
+    assert [counts[name] for name in (*COUNTS, "bytes")] == [5000, 5000, 0, 0, 5000]
 
 
 @pytest.mark.usefixtures("topic")
@@ -327,7 +388,7 @@ def test_split_does_not_depend_on_the_pieces_of_the_input(delimiter: bytes) -> N
 
 
 def test_split_keeps_at_most_the_limit() -> None:
-    with pytest.raises(Failed, match=r"message 2 of pipe is larger than message.max.bytes=10"):
+    with pytest.raises(Failed, match=r"message 2 of pipe is larger than message.max.bytes allows"):
         list(splitter.split(Pieces(b"a\n", b"b" * 6, b"b" * 6, b"\n"), b"\n", 10))  # type: ignore[arg-type]
 
 

@@ -82,6 +82,14 @@ def test_show_prints_a_schema_that_register_reads(registry: MockSchemaRegistry) 
     assert again.stdout == "orders-value: version 1, id 1\n"
 
 
+def test_show_does_not_change_escapes_of_a_schema(registry: MockSchemaRegistry) -> None:
+    text = {"type": "string", "doc": "one\u00a0two\nthree", "pattern": "[\\x20-\\x7e]"}
+    schemas(registry, "register escapes-value - --type avro", json.dumps(text))
+    shown = schemas(registry, "show escapes-value").stdout
+    assert json.loads(shown) == text
+    assert "\\u00a0" in shown
+
+
 def test_show_as_json_has_the_exact_text(registry: MockSchemaRegistry) -> None:
     found = document(registry, "show orders-value")
     assert json.loads(found["schema"]) == json.loads(WITH_NOTE)

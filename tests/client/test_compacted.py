@@ -313,6 +313,24 @@ def test_recreated_topic_replaces_the_table(client: Client, opened: Any) -> None
     assert table.scan(WAIT_S) == {b"b": b"new", b"d": b"new"}
 
 
+def test_after_a_scan_of_a_recreated_topic_poll_removes_no_key_of_the_table(
+    client: Client, opened: Any
+) -> None:
+    topic = client.topic(1)
+    put(client, topic, {"a": "old", "b": "old"})
+    table = opened(topic)
+    table.scan(WAIT_S)
+    client.cluster.delete_topic(topic)
+    client.cluster.create_topic(topic, 1)
+    put(client, topic, {"b": "new"})
+    wait_for(lambda: table.scan(WAIT_S) == {b"b": b"new"})
+    copy = table.table.snapshot()
+    put(client, topic, {"c": "new"})
+    for change in until(table, lambda: b"c" in table.table):
+        copy[change.key] = change.new_value
+    assert copy == {b"b": b"new", b"c": b"new"} == table.table
+
+
 def test_missing_topic_is_a_clear_error(opened: Any) -> None:
     profiles = opened("no-such-topic")
     with pytest.raises(KafkaException) as caught:

@@ -53,6 +53,11 @@ class Pipe:
         how: dict[str, Any] = {"until": self.all_done, "messages": 7, "wait": 0.1}
         return process(self.consumer, self.producer, function or self.transform, **how)
 
+    def run_with_a_new_producer(self) -> None:
+        self.producer.close()
+        self.producer = Producer({**self.conf, "transactional.id": "pipe"})
+        self.run()
+
     def seen(self) -> list[int]:
         conf = {**self.conf, "isolation.level": "read_committed", "enable.partition.eof": True}
         with Consumer(conf) as reader:
@@ -169,6 +174,51 @@ def test_an_error_of_the_function_is_raised_and_nothing_is_lost(pipe: Pipe) -> N
     again = process(pipe.consumer, pipe.producer, pipe.transform, until=until)
     assert again.messages == COUNT - done
     assert pipe.seen() == list(range(COUNT))
+
+
+def test_messages_beside_an_error_of_the_consumer_are_not_skipped(
+    pipe: Pipe, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    consume = pipe.consumer.consume
+    code = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    def failing(*how: Any) -> list[Message]:
+        received = consume(*how)
+        if received:
+            monkeypatch.undo()
+            received.append(Message(topic=pipe.source, partition=0, error=KafkaError(code)))
+        return received
+
+    monkeypatch.setattr(pipe.consumer, "consume", failing)
+    with pytest.raises(KafkaException) as caught:
+        pipe.run()
+    assert caught.value.args[0].code() == code
+    pipe.run_with_a_new_producer()
+    assert pipe.seen() == list(range(COUNT))
+
+
+def test_messages_of_a_failed_call_are_not_skipped_by_the_next_one(pipe: Pipe) -> None:
+    def broken(_message: Message) -> list[dict[str, Any]]:
+        raise KafkaException(KafkaError(KafkaError._FAIL, "the function's own cluster"))
+
+    with pytest.raises(KafkaException, match="own cluster"):
+        pipe.run(broken)
+    pipe.run_with_a_new_producer()
+    assert pipe.seen() == list(range(COUNT))
+
+
+def test_an_aborted_first_transaction_is_repeated_without_a_committed_offset() -> None:
+    with MockCluster(brokers=3) as cluster:
+        pipe = Pipe(cluster, "latest", **{"auto.offset.reset": "latest"})
+        wait_for(lambda: pipe.consumer.poll(0.1) or pipe.consumer.assignment(), "an assignment")
+        assert pipe.consumer.poll(1.0) is None
+        with Producer(pipe.conf) as filling:
+            filling.produce_many(pipe.source, [str(number) for number in range(COUNT)])
+        code = KafkaError.GROUP_AUTHORIZATION_FAILED
+        cluster.push_request_errors(ApiKey.TXN_OFFSET_COMMIT, [code])
+        assert pipe.run().aborted == 1
+        assert pipe.seen() == list(range(COUNT))
+        pipe.close()
 
 
 def test_a_fenced_producer_ends_with_a_fatal_error(pipe: Pipe) -> None:

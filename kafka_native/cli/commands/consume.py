@@ -225,9 +225,12 @@ def command(connection: Connection, topics: tuple[str, ...], **options: Any) -> 
     names = [*([options["topic"]] if options["topic"] else []), *topics]
     begin, end = offset_bounds.chosen(options["offsets"], options["begin"], options["end"])
     _check(names, options, begin, end)
+    is_stored = begin is not None and begin.kind == "stored"
+    if is_stored and options["group"] is None and not connection.properties.get("group.id"):
+        raise click.UsageError("stored is the offset of a group: write -X group.id=GROUP, or -G")
     kind = "parquet" if options["parquet"] else "arrow"
     path = options[kind]
-    stores = options["group"] is not None or (begin is not None and begin.kind == "stored")
+    stores = options["group"] is not None or is_stored
     with ExitStack() as stack:
         client = None
         if has_schemas(options["formats"]):

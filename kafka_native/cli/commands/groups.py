@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.live import Live
 
-from kafka_native import ConsumerGroupState, ConsumerGroupType
+from kafka_native import ConsumerGroupState, ConsumerGroupType, KafkaException
 from kafka_native.admin import ConsumerGroupDescription
 from kafka_native.cli import completion, group_kinds, group_offsets
 from kafka_native.cli.administration import (
@@ -29,7 +29,7 @@ from kafka_native.cli.administration import (
     yes_option,
 )
 from kafka_native.cli.connection import Connection, connected
-from kafka_native.cli.errors import Failed
+from kafka_native.cli.errors import Failed, line_of
 from kafka_native.cli.group_offsets import IDLE, Group, Offsets, Target
 from kafka_native.terminal.output import Output, json_option, printer, styled_lines, table_of
 
@@ -236,16 +236,28 @@ def lag(
     with administration(connection) as admin:
         offsets = Offsets(admin, connection.timeout_s)
         if watch is None:
-            _show_lag(output, *_lag(offsets, names))
+            _show_lag(output, *_lag(offsets, names, keeps_going=len(names) > 1))
         else:
             _watch_lag(output, offsets, names, watch)
 
 
-def _lag(offsets: Offsets, names: Sequence[str]) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _lag(
+    offsets: Offsets, names: Sequence[str], *, keeps_going: bool
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """The records of groups, and the errors of others.
+
+    :param keeps_going: The error of a group is one of the errors. Otherwise it is raised.
+    """
     records: list[dict[str, Any]] = []
     errors: dict[str, str] = {}
     for name in names:
-        group, found, missing = group_offsets.lag(offsets, name)
+        try:
+            group, found, missing = group_offsets.lag(offsets, name)
+        except KafkaException as error:
+            if not keeps_going:
+                raise
+            errors[name] = line_of(error)
+            continue
         records += found
         errors |= {f"{topic} [{partition}]": why for (topic, partition), why in missing.items()}
         if _is_missing(group) and not found:
@@ -277,7 +289,8 @@ def _watch_lag(output: Output, offsets: Offsets, names: Sequence[str], every_s: 
     before: tuple[float, int] | None = None
     with Live(console=printer(), auto_refresh=False) if live else nullcontext() as screen:
         while True:
-            records, errors = _lag(offsets, names)
+            # Only the first round ends with an error: the cluster may be back in the next one.
+            records, errors = _lag(offsets, names, keeps_going=before is not None)
             now, lag_total = time.time(), total(records)
             change = (
                 "" if before is None else f", {(lag_total - before[1]) / (now - before[0]):+.0f}/s"
@@ -372,16 +385,22 @@ def reset_offsets(
         output.document({"group": group, "executed": execute, "partitions": records})
     else:
         output.rows(records, headings)
-        executed = execute and not errors
-        output.say(
-            f"group {group}: {'done' if executed else 'nothing is changed without --execute'}"
-        )
+        output.say(f"group {group}: {_result(execute, errors)}")
     report_errors(output, "offset", errors)
 
 
+def _result(execute: bool, errors: dict[str, str]) -> str:
+    if not execute:
+        return "nothing is changed without --execute"
+    return "not all offsets are committed" if errors else "done"
+
+
 def _target(how: dict[str, Any]) -> Target:
+    # 0 is a value, and equal to False
     given = {
-        name: value for name, value in how.items() if name in RESETS and value not in (None, False)
+        name: value
+        for name, value in how.items()
+        if name in RESETS and value is not None and value is not False
     }
     if len(given) != 1:
         options = ", ".join(f"--{name.replace('_', '-')}" for name in RESETS)

@@ -20,6 +20,7 @@ from kafka_native.cli.connection import properties
 from kafka_native.cli.default_group import DefaultGroup
 from kafka_native.cli.measurements import number_option, size_option
 from kafka_native.cli.mock import mock_cluster
+from kafka_native.config import PROPERTIES
 from kafka_native.terminal.charts import require_plot
 from kafka_native.terminal.output import CleanConsole, CleanTable, Output, printer, remarks
 from kafka_native.terminal.progress import CleanTextColumn
@@ -161,7 +162,8 @@ def everything(
         "acks": acks,
         "cpus": os.cpu_count(),
     }
-    described |= {"version": version(), "cluster": bootstrap or "mock", "properties": extra}
+    shown = {name: PROPERTIES[name].shown(value) for name, value in extra.items()}
+    described |= {"version": version(), "cluster": bootstrap or "mock", "properties": shown}
     figures = {**described, "results": [asdict(outcome) for outcome in outcomes]}
     if output is not None and drawn is not None:
         output.mkdir(parents=True, exist_ok=True)

@@ -152,7 +152,7 @@ def show(
     output.remark(remark)
     for each in schema.references or ():
         output.remark(f"refers to {each.name}: {each.subject} version {each.version}")
-    lines.echo(*_readable(schema))
+    _print(schema)
 
 
 def _of_subject(
@@ -337,10 +337,25 @@ def _type(schema: Schema) -> str:
 
 def _readable(schema: Schema) -> list[str]:
     """The lines of a schema: JSON with indents, Protobuf as it is."""
-    text = schema.schema_str or ""
-    if _type(schema) != "protobuf":
-        try:
-            text = lines.json_text(json.loads(text), indent=2)
-        except (ValueError, RecursionError):
-            return text.splitlines()  # a registry may hold anything: show it as it is
-    return text.splitlines()
+    found = _parsed(schema)
+    if found is None:
+        return (schema.schema_str or "").splitlines()
+    return lines.json_text(found, indent=2).splitlines()
+
+
+def _parsed(schema: Schema) -> Any:
+    """The JSON of a schema; None for Protobuf."""
+    if _type(schema) == "protobuf":
+        return None
+    try:
+        return json.loads(schema.schema_str or "")
+    except (ValueError, RecursionError):
+        return None  # a registry may hold anything: show it as it is
+
+
+def _print(schema: Schema) -> None:
+    found = _parsed(schema)
+    if found is None:
+        lines.echo(*_readable(schema))
+    else:  # not as lines: escapes of escapes would be another schema
+        lines.print_json(found, indent=2)

@@ -109,9 +109,12 @@ def set_user(
 
     No option takes the password itself: other users of the machine can see a command's arguments.
     """
-    password = _password(user, password_stdin, password_env)
+    try:
+        password = _password(user, password_stdin, password_env).encode()
+    except UnicodeError:
+        raise Failed("the password isn't UTF-8") from None  # the cause would show a part of it
     info = ScramCredentialInfo(MECHANISMS[mechanism], iterations)
-    change = UserScramCredentialUpsertion(user, info, password.encode())
+    change = UserScramCredentialUpsertion(user, info, password)
     with administration(connection) as admin:
         outcomes = errors_of(
             admin.alter_user_scram_credentials([change], request_timeout=connection.timeout_s)
@@ -128,7 +131,7 @@ def _password(user: str, stdin: bool, variable: str | None) -> str:
             raise Failed(f"the environment variable {variable} isn't set")
         return found
     if stdin:
-        found = sys.stdin.readline().rstrip("\r\n")
+        found = sys.stdin.buffer.readline().decode().rstrip("\r\n")
         if not found:
             raise Failed("there is no password on stdin")
         return found
