@@ -329,7 +329,8 @@ class ProducerHooks(ProducerBase):
     ) -> int:
         """See `Producer.produce_many`.
 
-        A message that wasn't queued passes ``on_send`` again on the next try.
+        The interceptors get the error of a message that wasn't queued. On the next try it passes
+        ``on_send`` again.
         """
         given = (keys, partition, headers, timestamps)
         columns = [_column(each) for each in given]
@@ -347,15 +348,23 @@ class ProducerHooks(ProducerBase):
             )
             rows.append(ProducerRecord(topic, value, key, chosen, own, moment or 0))
         sent = [self._chain.on_send(row, fixed_topic=True) for row in rows]
-        return super().produce_many(
-            topic,
-            [row.value for row in sent],
-            [row.key for row in sent],
-            [row.partition for row in sent],
-            [row.headers for row in sent],
-            [row.timestamp for row in sent],
-            self._report(on_delivery),
-        )
+        try:
+            queued = super().produce_many(
+                topic,
+                [row.value for row in sent],
+                [row.key for row in sent],
+                [row.partition for row in sent],
+                [row.headers for row in sent],
+                [row.timestamp for row in sent],
+                self._report(on_delivery),
+            )
+        except (BufferError, KafkaException) as error:
+            for row in sent[getattr(error, "queued", 0) :]:
+                self._chain.raised(row, error)
+            raise
+        for row in sent[queued:]:
+            self._chain.refused(row, KafkaError(KafkaError._QUEUE_FULL))
+        return queued
 
     def _produce_columns(self, *args: object, **kwargs: object) -> int:
         """Refuse `produce_arrow()`, because it makes no ProducerRecord for the interceptors."""

@@ -270,7 +270,7 @@ class Producer(ProducerCore):
             The queue is full and no message was queued.
         KafkaException
             MSG_SIZE_TOO_LARGE. The error text names the message: all messages before it are queued,
-            and none after it.
+            and none after it. The exception's attribute ``queued`` is their number.
         RuntimeError
             The producer is closed.
         TypeError, ValueError, OverflowError

@@ -181,6 +181,12 @@ cdef _with_index(error, Py_ssize_t index, str note):
     return kind(f"message {index}: {error} ({note})")
 
 
+cdef _after(Py_ssize_t queued, error):
+    # Return the error of a call that has queued so many messages.
+    error.queued = queued
+    return error
+
+
 cdef str _confluent_name(source):
     try:
         return str(source)
@@ -449,10 +455,10 @@ cdef class ProducerCore(DeliveryCore):
                     break
                 index += 1
         except (TypeError, ValueError, OverflowError) as error:
-            raise _with_index(error, index, f"{index} queued") from error
+            raise _after(index, _with_index(error, index, f"{index} queued")) from error
         if status == KN_OK or (index > 0 and status in (KN_ERR_FULL, KN_ERR_NOMEM)):
             return index  # the next call raises the exception, if the reason persists
-        raise self._refused(status, topic, columns.partition_now, f"message {index} ({index} queued)")
+        raise _after(index, self._refused(status, topic, columns.partition_now, f"message {index} ({index} queued)"))
 
     cdef int _append_row(self, kn_topic *target, Columns columns, Py_ssize_t index, int64_t block_us) except? -100:
         # Append one message of produce_many(): one with headers, or one that gather() can't take.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -24,8 +23,6 @@ GRACE_S = 5.0
 
 A second Ctrl+C ends the wait at once.
 """
-
-_QUEUED = re.compile(r"\((\d+) queued\)")
 
 
 @dataclass(slots=True)
@@ -104,13 +101,12 @@ class Sender:
         except BufferError:
             return 0
         except (KafkaException, ValueError) as error:  # ValueError: no topic has this name
-            # The error's text has the number of the message in this call, and how many of the
-            # call were queued. The producer's length would leave out those delivered since.
-            text, found = line_of(error), _QUEUED.search(str(error))
+            # The error's text has the number of the message in this call.
+            text = line_of(error)
             place = (
                 f"after the first {self._counts.taken:,} messages: " if self._counts.taken else ""
             )
-            self._note(values, columns.get("keys"), int(found[1]) if found else 0)
+            self._note(values, columns.get("keys"), getattr(error, "queued", 0))
             raise Failed(f"{place}{text}") from error
         self._note(values, columns.get("keys"), queued)
         return queued

@@ -216,6 +216,27 @@ def test_full_queue_is_acknowledged_with_the_error(
         assert calls[-1][:4] == ("a", "ack", "_QUEUE_FULL", "2")
 
 
+def test_messages_that_produce_many_does_not_queue_are_acknowledged(
+    client: Client, topic: str, calls: Calls
+) -> None:
+    conf = {"queue.buffering.max.messages": 2, "linger.ms": 60_000, "message.max.bytes": 2000}
+    with client.producer(interceptors=[Sending("a", calls, mark=False)], **conf) as producer:
+        with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE") as raised:
+            producer.produce_many(topic, ["1", b"x" * 3000, "3"])
+        assert raised.value.queued == 1  # type: ignore[attr-defined]
+        assert [each[2] for each in calls if each[1] == "ack"] == ["MSG_SIZE_TOO_LARGE"] * 2
+        calls.clear()
+        assert producer.produce_many(topic, ["4", "5", "6"]) == 1
+        assert [each[2:4] for each in calls if each[1] == "ack"] == [
+            ("_QUEUE_FULL", "5"),
+            ("_QUEUE_FULL", "6"),
+        ]
+        calls.clear()
+        with pytest.raises(BufferError):
+            producer.produce_many(topic, ["7", "8"])
+        assert len([each for each in calls if each[1] == "ack"]) == 2
+
+
 def test_produce_many_shows_each_message(client: Client, calls: Calls) -> None:
     topic = client.topic(3)
     delivered: list[Message] = []
