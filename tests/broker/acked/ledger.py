@@ -25,7 +25,7 @@ def number_of(life: int, count: int) -> int:
 
 
 class Report(NamedTuple):
-    """The report of a message. The offset is -1 if it isn't persisted."""
+    """The report of a message. The offset is -1 if it isn't persisted, or the client doesn't know it."""
 
     number: int
     partition: int

@@ -143,7 +143,8 @@ class Writer(Actor):
                     status = NOT_PERSISTED
                 else:
                     status = POSSIBLY_PERSISTED
-                place = message.offset() if error is None else -1
+                offset = message.offset() if error is None else None
+                place = -1 if offset is None else offset
                 life["reports"].append([number, message.partition(), place, status])
 
             life["sent"].append([number, partition])  # before: a kill may come at any time
