@@ -6,6 +6,7 @@ with 1 if a rule is broken.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import time
@@ -44,6 +45,7 @@ OBJECTS_GROWTH = 2000.0
 DRAIN_S = 90.0
 RETENTION_BYTES = 64 * MIB
 FAULTS = ("cut", "stall", "restart", "leader", "topic", "rebalance")
+M_ARENA_MAX = -8  # of mallopt()
 STALL_S = 3.0
 DOWN_S = 2.0
 
@@ -60,6 +62,12 @@ class Options:
     sample_every_s: float = 10.0
     open_every_s: float = 5.0
     """So often another client is opened and closed."""
+    arenas: int = 0
+    """The most arenas of glibc's malloc(); 0: its default, eight for each core.
+
+    Each arena keeps free memory of its own, which fills slowly. With one arena, memory that grows
+    is in use.
+    """
     bug: str = ""
 
 
@@ -454,12 +462,15 @@ class Run(FaultRun):
 @click.option("--fault-every", "fault_every_s", default=60.0, show_default=True)
 @click.option("--sample-every", "sample_every_s", default=10.0, show_default=True)
 @click.option("--open-every", "open_every_s", default=5.0, show_default=True)
+@click.option("--arenas", default=0, help="The most arenas of glibc's malloc(); 0: its default.")
 @click.option("--bug", default="", type=click.Choice(["", *Planted.BUGS]), help="A planted leak.")
 @click.option("--record", "recorded", is_flag=True, help="Add the run to bench/reliability.")
 def main(seed: int | None, recorded: bool, **given: Any) -> None:
     """Let all kinds of clients work under faults; check that nothing grows and nothing is lost."""
     options = Options(seed=drawn(seed), **given)
     click.echo(f"{options}")
+    if options.arenas:
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, options.arenas)
     with ExitStack() as stack:
         cluster = stack.enter_context(
             MockProcess(proxied=True, brokers=3, retention_bytes=RETENTION_BYTES)
