@@ -6,8 +6,10 @@ import base64
 import io
 import logging
 import threading
-import urllib.request
+from contextlib import closing
+from http.client import HTTPConnection
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -246,6 +248,13 @@ def test_the_registry_is_asked_once(deks: DekServer) -> None:
     assert len(deks.requests) == asked + 2  # for both keys with deleted keys included
 
 
+def delete(url: str) -> None:
+    parts = urlsplit(url)
+    with closing(HTTPConnection(parts.netloc)) as connection:
+        connection.request("DELETE", parts.path)
+        assert connection.getresponse().status < 300
+
+
 def test_messages_of_deleted_keys_stay_readable() -> None:
     with MockSchemaRegistry() as registry:
         writer, reader = ours(False), ours(False)
@@ -253,8 +262,7 @@ def test_messages_of_deleted_keys_stay_readable() -> None:
             executor.configure({"url": registry.url}, {"secret": "mysecret"})
         sent = field(writer, "x")
         for path in ("kek-1/deks/orders-value", "kek-1"):
-            url = f"{registry.url}/dek-registry/v1/keks/{path}"
-            urllib.request.urlopen(urllib.request.Request(url, method="DELETE")).close()
+            delete(f"{registry.url}/dek-registry/v1/keks/{path}")
         assert field(reader, sent, mode="READ") == "x"
 
 
