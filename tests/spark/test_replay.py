@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -346,6 +347,54 @@ def refused_task(cluster: MockCluster, tmp_path: Path, target: str) -> ReplayTas
     return dataclasses.replace(task, sink=sink)
 
 
+def refused_rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for path in folder.glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+
+
+def test_a_killed_run_keeps_its_refused_records(
+    cluster: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "refused"
+    task = refused_task(cluster, tmp_path, str(folder))
+    original, produce = Progress.write, _LaneSender._produce
+    written: list[int] = []
+
+    class KilledError(Exception):
+        pass
+
+    def at_once(self: _LaneSender, part: pa.RecordBatch, end: int) -> None:
+        produce(self, part, end)
+        assert self._producer.flush(30) == 0
+
+    def killed(self: Progress, lane: Lane, position: int, number: int) -> None:
+        original(self, lane, position, number)
+        written.append(position)
+        if len(written) == 3:
+            raise KilledError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MODULE, "_RECORD_S", 0.0)
+        patched.setattr(MODULE, "CHUNK_ROWS", 20)
+        patched.setattr(_LaneSender, "_produce", at_once)
+        patched.setattr(Progress, "write", killed)
+        with pytest.raises(KilledError):
+            task(0)
+    first = refused_rows(folder)
+    assert first
+    task(0)
+    (tmp_path / "another").mkdir()
+    other = dataclasses.replace(task, checkpoint=Folder(tmp_path / "another"))
+    other(0)  # of another checkpoint, into the same folder
+    kept = Counter(each["value"] for each in refused_rows(folder))
+    whole = Counter(
+        row["value"]
+        for _, batch in read_lane(task.source, task.lanes[0])
+        for row in batch.to_pylist()
+        if row["key"] is None
+    )
+    assert kept == whole + whole
+
+
 def test_records_that_the_target_refuses_go_to_a_folder(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
@@ -418,7 +467,7 @@ def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     task = ReplayTask(lake, (lane,), sink, Folder(tmp_path / "check"), topic="copy", rate=100.0)
     positions: list[int] = []
     sender = _LaneSender(
-        FakeProducer(), task, lane, lambda position, records: positions.append(position)
+        FakeProducer(), task, lane, 0, lambda position, records: positions.append(position)
     )  # type: ignore[arg-type]
     for next_position, batch in read_lane(lake, lane):
         sender.send(batch, next_position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -158,6 +159,7 @@ class ReplayTask:
                 producer,
                 self,
                 lane,
+                position,
                 lambda position, records: progress.write(lane, position, records),
             )
             for next_position, batch in read_lane(self.source, lane, position):
@@ -176,8 +178,14 @@ class _LaneSender:
     """Passes a task's records to its producer and records the acknowledged position."""
 
     def __init__(
-        self, producer: Producer, task: ReplayTask, lane: Lane, record: Callable[[int, int], None]
+        self,
+        producer: Producer,
+        task: ReplayTask,
+        lane: Lane,
+        position: int,
+        record: Callable[[int, int], None],
     ) -> None:
+        """``position``: where this run goes on."""
         self._producer = producer
         self._task = task
         self._columns = _columns_for(task, lane)
@@ -190,7 +198,9 @@ class _LaneSender:
         self._limit_s = delivery_timeout_s(task.sink)
         self._pace = Pace(task.rate, CHUNK_ROWS)
         self._sent = 0
-        self._refused = _Refused(task, lane) if task.sink.dead_letters is not None else None
+        self._refused = (
+            _Refused(task, lane, position) if task.sink.dead_letters is not None else None
+        )
         self.records = 0
         """The number of acknowledged records."""
         self.bytes = 0
@@ -306,14 +316,20 @@ class _LaneSender:
 
 
 class _Refused:
-    """The records of a lane that the target refuses, for a topic or a folder (``refused``)."""
+    """The records of a lane that the target refuses, for a topic or a folder (``refused``).
 
-    def __init__(self, task: ReplayTask, lane: Lane) -> None:
+    A file has the position from which its records were read. If a crash comes between the file and
+    the lane's progress, the next run reads them again and replaces it. Another checkpoint, which
+    may use the same folder, has files of its own.
+    """
+
+    def __init__(self, task: ReplayTask, lane: Lane, position: int) -> None:
         target = _target(lane, task.topic, task.rename)
         self._options = replace(task.sink, topic=target or None)
         self._has_timestamps = task.timestamps == "keep"
         self._lane = lane
-        self._letters = self._opened(0)
+        self._run = hashlib.sha256(task.checkpoint.uri.encode()).hexdigest()[:8]
+        self._letters = self._opened(max(position, 0))
         self.records = 0
 
     def takes(self, error: KafkaError) -> bool:
@@ -354,7 +370,7 @@ class _Refused:
         self._letters = self._opened(position)
 
     def _opened(self, position: int) -> RowLetters:
-        name = f"replay-{self._lane.name}-{position:0{_POSITION_DIGITS}d}"
+        name = f"replay-{self._run}-{self._lane.name}-{position:0{_POSITION_DIGITS}d}"
         return RowLetters(self._options, name, has_timestamps=self._has_timestamps)
 
 
