@@ -235,6 +235,24 @@ def test_snapshot_equals_the_compacted_table(
     assert left == [f"part-{number:05}.parquet" for number in range(3)]
 
 
+def test_a_snapshot_has_no_value_of_an_aborted_transaction(
+    cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
+) -> None:
+    topic = fill(cluster, 0, 1)
+    with Producer({**conf, "transactional.id": topic}) as producer:
+        producer.init_transactions(10)
+        for value, end in (
+            (b"committed", producer.commit_transaction),
+            (b"aborted", producer.abort_transaction),
+        ):
+            producer.begin_transaction()
+            producer.produce(topic, value, b"key")
+            producer.flush(10)
+            end(10)
+    snapshot(spark, conf, str(tmp_path), topics=[topic])
+    assert entries(tmp_path, topic) == compacted(cluster, topic) == {b"key": b"committed"}
+
+
 def test_snapshot_continues_where_it_ended(
     cluster: MockCluster, conf: dict[str, str], spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -105,7 +105,9 @@ def snapshot(
     rows of one partition in memory, about twice. Only one run at a time may write to an output.
 
     :param session: The Spark session, from `open_session`.
-    :param config: The client's configuration, with ``bootstrap.servers``.
+    :param config: The client's configuration, with ``bootstrap.servers``. Only here
+        ``isolation.level`` is ``read_committed`` by default: records of aborted transactions are no
+        values.
     :param output: A folder that all executors share, or a URI that pyarrow knows.
     :param topics: The topics.
     :param pattern: Or a regular expression that whole topic names match.
@@ -121,6 +123,7 @@ def snapshot(
     :raises KafkaException: The cluster doesn't answer, or a topic doesn't exist.
     """
     form = _form(null_keys, headers, key_type, value_type)
+    config = _of_committed(config)
     planned = plan_snapshot(
         config, output, topics=topics, pattern=pattern, update=update, form=form
     )
@@ -153,7 +156,7 @@ def plan_snapshot(
     :raises PipelineError: A topic's name can't be a folder's. Or, with ``update``, the existing
         snapshot has other columns.
     """
-    options = SourceOptions.parse(topic_options(config, topics, pattern))
+    options = SourceOptions.parse(topic_options(_of_committed(config), topics, pattern))
     with OffsetReader(options) as cluster:
         keys = cluster.partitions()
         starts, ends = cluster.earliest(keys), cluster.latest(keys)
@@ -172,6 +175,10 @@ def plan_snapshot(
             )
         )
     return found
+
+
+def _of_committed(config: Mapping[str, str]) -> dict[str, str]:
+    return {"isolation.level": "read_committed", **config}
 
 
 def _form(null_keys: str, headers: bool, key_type: str, value_type: str) -> latest.Form:
