@@ -14,6 +14,7 @@ from typing import Final
 
 from pyspark import TaskContext
 
+from kafka_native.spark.errors import OptionError, PipelineError
 from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SinkOptions, SourceOptions
@@ -103,7 +104,7 @@ def send(report: TaskReport, options: SourceOptions) -> None:
     if options.task_reports and options.checkpoint and report.batch_id is not None:
         try:
             _write(KeptState(options.checkpoint), options.file_name, report)
-        except OSError as error:
+        except (OSError, OptionError, PipelineError) as error:
             logger.warning("the report of a task can't be written: %s", error)
 
 

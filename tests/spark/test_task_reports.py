@@ -153,10 +153,14 @@ def test_without_the_option_or_a_stream_there_is_no_file(
     assert not (checkpoint / "kafka_native").exists()
 
 
+@pytest.mark.parametrize("fault", ["a file in place of the folder", "no metadata"])
 def test_report_that_can_not_be_written_is_a_warning(
-    checkpoint: Path, caplog: pytest.LogCaptureFixture
+    checkpoint: Path, caplog: pytest.LogCaptureFixture, fault: str
 ) -> None:
-    (checkpoint / "kafka_native").write_text("a file in place of the folder")
+    if fault == "no metadata":  # an executor that doesn't see the driver's folder
+        (checkpoint / "metadata").unlink()
+    else:
+        (checkpoint / "kafka_native").write_text(fault)
     options = source_options("nowhere:9092", "a", taskReports="true", checkpointLocation=checkpoint)
     send(report_of(batch_id=1), SourceOptions.parse(options))
     assert "the report of a task can't be written" in caplog.text
