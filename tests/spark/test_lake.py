@@ -136,6 +136,18 @@ def test_batch_with_an_intent_is_finished_by_the_next_driver(
     assert not list((Path(lake.root) / LOG / "intents").iterdir())
 
 
+def test_an_intent_that_its_own_run_finishes_in_the_meantime_is_no_error(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = Lake.names
+
+    def also_finished(self: Lake, path: str) -> set[str]:
+        return names(self, path) | ({"finished-1.json"} if path.endswith("intents") else set())
+
+    monkeypatch.setattr(Lake, "names", also_finished)
+    assert lake.recover() == []
+
+
 def test_sweep_removes_attempts_of_its_query_only(lake: Lake) -> None:
     stage(lake, records(range(10)), query="mine", batch=1)
     stage(lake, records(range(10)), query="mine", batch=2)

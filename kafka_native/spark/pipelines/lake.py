@@ -356,7 +356,11 @@ class Lake(Folder, ArchiveTarget):
         """Finish batches that a previous driver has decided but not finished."""
         found = []
         for name in sorted(self.names(f"{LOG}/intents")):
-            manifest = manifest_of(self.read(f"{LOG}/intents/{name}"), name)
+            try:
+                content = self.read(f"{LOG}/intents/{name}")
+            except FileNotFoundError:
+                continue  # the run that has decided it has finished it in the meantime
+            manifest = manifest_of(content, name)
             self._finish(manifest)
             found.append(manifest)
         return found
