@@ -155,9 +155,35 @@ def test_sweep_removes_attempts_of_its_query_only(lake: Lake) -> None:
     staging = Path(lake.root) / LOG / "staging"
     lake.sweep("mine", 1)
     assert {path.name for path in (staging / "mine").iterdir()} == {"2"}
+    lake.sweep("mine")  # another run may be writing the files of batch 2
+    assert {path.name for path in (staging / "mine").iterdir()} == {"2"}
+    lake.publish("mine", 2, [Range("orders", 0, 0, 10)], [])
     lake.sweep("mine")
+    assert list((staging / "mine").iterdir()) == []
+    lake.remove_staged("mine")
     assert {path.name for path in staging.iterdir()} == {"other"}
     lake.sweep("never-was")
+
+
+def test_a_batch_whose_files_another_run_has_removed_is_not_decided(lake: Lake) -> None:
+    files = stage(lake, records(range(10)), batch=5)
+    lake.sweep("q", 5)
+    with pytest.raises(PipelineError, match="another run with the same checkpoint"):
+        lake.publish("q", 5, [Range("orders", 0, 0, 10)], files)
+    again = Lake(lake.root)
+    again.prepare()
+    assert not again.is_published("q", 5)
+    again.publish("q", 5, [Range("orders", 0, 0, 10)], stage(again, records(range(10)), batch=5))
+    assert again.dataset().count_rows() == 10
+
+
+def test_a_second_run_of_a_checkpoint_leaves_the_files_of_the_first(lake: Lake) -> None:
+    files = stage(lake, records(range(10)), batch=5)
+    second = Lake(lake.root)
+    second.prepare()
+    second.sweep("q")  # as a run begins
+    lake.publish("q", 5, [Range("orders", 0, 0, 10)], files)
+    assert lake.dataset().count_rows() == 10
 
 
 def test_gaps_between_ranges_and_offsets_read_twice_are_found(lake: Lake) -> None:
@@ -236,7 +262,7 @@ def test_a_lake_on_another_file_system(tmp_path: Path) -> None:
     lake.sweep("q")
     lake.prepare()
     assert lake.dataset().count_rows() == 10
-    assert not (tmp_path / "far/away" / LOG / "staging/q").exists()
+    assert not list((tmp_path / "far/away" / LOG / "staging/q").iterdir())
 
 
 # --- files ---

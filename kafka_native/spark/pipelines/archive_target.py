@@ -157,7 +157,7 @@ class ArchiveTarget(ABC):
 
     @abstractmethod
     def sweep(self, query: str, batch: int | None = None) -> None:
-        """Remove the files of failed attempts, of a query or of one of its batches."""
+        """Remove the files of failed attempts, of one or all published batches of a query."""
 
     def compact(self) -> int:
         """Compact the target's own records of batches, if it has many. It is fast.

@@ -30,6 +30,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.fs as pafs
 
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.offsets import Key
@@ -335,8 +336,8 @@ class Lake(Folder, ArchiveTarget):
         :param topic_ids: The known ids of the topics.
         :param replaced: The paths of published files that these files replace.
         :param left_out: The records that don't decode and are in none of the files.
-        :raises PipelineError: The batch is published already, or another archive has meanwhile
-            published files whose columns don't fit.
+        :raises PipelineError: The batch is published already, its files are gone, or another
+            archive has meanwhile published files whose columns don't fit.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
@@ -346,11 +347,24 @@ class Lake(Folder, ArchiveTarget):
         manifest = Manifest(query, batch, now_ms(), *done, *more)
         for each in manifest.files:
             check_file(each)
+        self._check_staged(manifest)
         self.keep_schema(self._columns)
         with self._claims.claimed((each.topic, each.schema) for each in manifest.files):
             self.write(_intent(query, batch), asdict(manifest))
         self._finish(manifest)
         return manifest
+
+    def _check_staged(self, manifest: Manifest) -> None:
+        """Check that the staged files exist. An intent without them could never be finished."""
+        paths = [self.full(each.staged) for each in manifest.files]
+        found = self.fs.get_file_info(paths) if paths else []
+        gone = [each.path for each in found if each.type == pafs.FileType.NotFound]
+        if gone:
+            raise PipelineError(
+                f"{gone[0]} is gone, with {len(gone) - 1} more files of batch {manifest.batch}: "
+                "another run with the same checkpoint has removed it. Let one run at a time use a "
+                "checkpoint, and start again"
+            )
 
     def recover(self) -> list[Manifest]:
         """Finish batches that a previous driver has decided but not finished."""
@@ -388,9 +402,22 @@ class Lake(Folder, ArchiveTarget):
         return self._log.forget_replacements(before_ms)
 
     def sweep(self, query: str, batch: int | None = None) -> None:
-        """Remove the staged files of failed attempts, of a query or of one of its batches."""
-        folder = staging_of(query) if batch is None else f"{staging_of(query)}/{batch}"
-        self.remove(folder)
+        """Remove the staged files of failed attempts, of a batch or of all published batches.
+
+        A batch that isn't published keeps its files: another run of the same checkpoint may be
+        writing them. They are removed after the batch is published.
+        """
+        if batch is not None:
+            self.remove(f"{staging_of(query)}/{batch}")
+            return
+        selector = pafs.FileSelector(self.full(staging_of(query)), allow_not_found=True)
+        for each in self.fs.get_file_info(selector):
+            if each.base_name.isdigit() and (query, int(each.base_name)) in self._log:
+                self.remove(f"{staging_of(query)}/{each.base_name}")
+
+    def remove_staged(self, query: str) -> None:
+        """Remove all staged files of a query that no run has any more."""
+        self.remove(staging_of(query))
 
     def _finish(self, manifest: Manifest) -> None:
         """Move a decided batch into place. A repetition continues where a crash has stopped it."""
@@ -398,7 +425,12 @@ class Lake(Folder, ArchiveTarget):
         for folder in folders:
             self.make(folder)
         for each in manifest.files:
-            self.move(each.staged, each.path)
+            try:
+                self.move(each.staged, each.path)
+            except PipelineError:
+                if (manifest.query, manifest.batch) in self._log:
+                    return  # another run has finished it, and the file was merged since then
+                raise
         for folder in folders | {str(PurePosixPath(folder).parent) for folder in folders} | {"."}:
             self.sync(folder)
         name = manifest_name(manifest.query, manifest.batch)

@@ -172,7 +172,7 @@ def maintain(
         result.bytes += merge.bytes
         if on_progress is not None:
             on_progress(result, len(merges))
-    target.sweep(query)
+    target.remove_staged(query)
     result.manifests = target.compact(1)
     result.deleted = _delete_replaced(target, now_ms() - int((keep_s or 0) * 1000))
     _forget_files(target, forgotten_ms)
@@ -271,7 +271,7 @@ def _sweep(lake: Lake) -> int:
     for folder in lake.fs.get_file_info(_files_in(lake, f"{LOG}/staging")):
         inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))
         if all(map(_is_old, [folder, *inside])):
-            lake.sweep(folder.base_name)
+            lake.remove_staged(folder.base_name)
             removed += 1
     return removed
 
