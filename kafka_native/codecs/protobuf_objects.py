@@ -83,8 +83,14 @@ class MessageReader:
         root = _Compiler().message(message_class.DESCRIPTOR, Any if type is dict else type, "")
         self._parse = message_class.FromString
         self._program = _program_of(root)
-        self.convert = root.convert
-        """Makes an object from a message. It raises UnfitValueError."""
+        self._convert = root.convert
+
+    def convert(self, message: Any) -> Any:
+        """Make an object from a message. It raises UnfitValueError."""
+        try:
+            return self._convert(message)
+        except UnicodeDecodeError as error:  # google.protobuf looks at texts of proto2 only now
+            raise UnfitValueError(f"a text isn't UTF-8: {error}") from error
 
     def read(self, record: bytes) -> Any:
         """Make an object from an encoded message.

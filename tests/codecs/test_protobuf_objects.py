@@ -264,6 +264,14 @@ def test_types_that_only_google_reads() -> None:
     assert card.read(b"\x6a\x01a\x70\x01").card is None
 
 
+def test_a_key_of_proto2_that_is_no_utf_8_does_not_fit() -> None:
+    source = 'syntax = "proto2"; message M { map<string, int32> counts = 5; }'
+    reader = MessageReader(GetMessageClass(message_of(source, "M", None)))
+    data = b"\x2a\x06\x0a\x02\xff\xfe\x10\x00"
+    with pytest.raises(UnfitValueError, match=r"a text isn't UTF-8: .*0xff"):
+        reader.read(data)
+
+
 def test_a_wrong_program_is_refused() -> None:
     good = (1, WIRE_CODES["INT32"], WIRE_SHAPES["single"], 0, -1, -1, None, None, (0,))
     assert MessageProgram([([good], None, ("a",), 0)]).read(b"\x08\x05") == {"a": 5}
