@@ -76,8 +76,8 @@ struct kn_broker_thread {
     /* kn_broker_thread_wake() was called: run one more iteration before sleeping */
     bool wake_pending;
     bool stop_requested;
-    bool
-        inbox_closed; /* the thread has ended: posted ops complete at once, notifications end here */
+    /* the thread has ended: posted ops complete at once, notifications end here */
+    bool inbox_closed;
     /* the time until which the thread sleeps; 0: it is awake and will read the inbox */
     int64_t sleep_until_us;
     /* broker thread only */
