@@ -36,7 +36,7 @@ BEST = "the best peer"
 MORE = {
     "memory": ["grown MiB"],
     "cold": ["first ms"],
-    "imports": ["import ms", "installed MiB"],
+    "imports": ["import CPU ms", "installed MiB"],
     "wide": ["CPU / one partition's", "idle CPU %"],
     "spread": ["CPU / one partition's"],
 }

@@ -12,7 +12,7 @@ from bench.adapters import QUEUE_MESSAGES, Figures, Stopwatch, Task, import_time
 from bench.adapters.asyncio_api import produce_all
 from bench.adapters.consumer_api import WAIT_S
 
-imports = partial(import_time.imports, "aiokafka")
+imports = partial(import_time.imports, "aiokafka", "AIOKafkaProducer, AIOKafkaConsumer")
 
 
 def aio_produce(task: Task) -> Figures:

@@ -36,7 +36,7 @@ call = partial(producer_api.call, confluent_kafka)
 end_to_end = partial(consumer_api.end_to_end, confluent_kafka)
 cold = partial(consumer_api.cold, confluent_kafka)
 wide = partial(consumer_api.wide, confluent_kafka, **TUNING)
-imports = partial(import_time.imports, "confluent_kafka")
+imports = partial(import_time.imports, "confluent_kafka", "Producer, Consumer")
 transaction = partial(transactions.transaction, confluent_kafka)
 
 

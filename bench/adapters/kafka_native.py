@@ -36,7 +36,7 @@ cold = partial(consumer_api.cold, kafka_native)
 wide = partial(consumer_api.wide, kafka_native)
 aio_produce = partial(asyncio_api.aio_produce, aio)
 aio_poll = partial(asyncio_api.aio_poll, kafka_native, aio)
-imports = partial(import_time.imports, "kafka_native")
+imports = partial(import_time.imports, "kafka_native", "Producer, Consumer")
 transaction = partial(transactions.transaction, kafka_native)
 
 

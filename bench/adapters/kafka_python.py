@@ -15,7 +15,7 @@ from bench.adapters.producer_api import FLUSH_TIMEOUT_S, WARM_UP
 
 MESSAGES = 300_000
 PRODUCER = {"linger_ms": 5, "batch_size": 262_144}
-imports = partial(import_time.imports, "kafka")
+imports = partial(import_time.imports, "kafka", "KafkaProducer, KafkaConsumer")
 CONSUMER = {"max_partition_fetch_bytes": 8 * 2**20, "max_poll_records": STEP}
 
 

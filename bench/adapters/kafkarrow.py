@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from bench.adapters import Figures, Stopwatch, Task, import_time
 from bench.adapters.consumer_api import ROWS, WAIT_S
 
-imports = partial(import_time.imports, "kafkarrow")
+imports = partial(import_time.imports, "kafkarrow", "ConsumerManager, SourceTopic")
 
 
 def missing() -> str | None:
