@@ -6,9 +6,12 @@ the control thread. delivery.pyx has the awaitable reports.
 """
 cimport cython
 from asyncio import get_running_loop
+from sys import version_info
 
 from cpython.exc cimport PyErr_SetObject, PyErr_WarnEx
+from cpython.long cimport PyLong_AsUnsignedLong
 from cpython.object cimport PyTypeObject
+from cpython.pythread cimport PyThread_get_thread_ident
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
 from libc.stdint cimport int64_t
@@ -24,6 +27,17 @@ from kafka_native._native.message cimport Message, error_of_message
 
 cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
 cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock
+# Each call of get_running_loop() asks the kernel for the process id, which costs more than produce().
+cdef bint ASKS_KERNEL = version_info < (3, 12)
+
+
+cdef bint _runs_here(loop) except -1:
+    # Return whether the calling thread runs this event loop.
+    if ASKS_KERNEL:
+        thread = getattr(loop, "_thread_id", None)  # of asyncio's own loops, while they run
+        if thread is not None:
+            return PyLong_AsUnsignedLong(thread) == PyThread_get_thread_ident()
+    return get_running_loop() is loop
 
 
 @cython.final
@@ -242,7 +256,7 @@ cdef class AIOProducerCore:
     cdef Delivery _at_once(self, ProduceCall call):
         # Return the message's report if it can be queued without a wait, else None.
         cdef Delivery delivery
-        if self._slow or call.callback is not None or self._turns.over() or get_running_loop() is not self._loop:
+        if self._slow or call.callback is not None or self._turns.over() or not _runs_here(self._loop):
             return None
         delivery = Delivery.__new__(Delivery)
         delivery.loop = self._loop

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import inspect
 import socket
+import sys
 import warnings
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from kafka_native import KafkaError, KafkaException, Message
+from kafka_native._native import coroutines
 from kafka_native.aio import AIOProducer
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -267,6 +269,38 @@ def test_calls_of_a_loop_that_was_stopped_hold_up_no_others(
         each.cancel()
     first.run_until_complete(asyncio.wait(waiting))
     first.close()
+
+
+@in_loop
+async def test_a_loop_in_another_thread_is_refused_while_the_first_runs(client: Client) -> None:
+    topic = client.topic()
+    async with client.producer() as producer:
+        await producer.produce(topic, b"x")
+        with pytest.raises(RuntimeError, match="another event loop, which still runs"):
+            await asyncio.to_thread(asyncio.run, producer.produce(topic, b"y"))
+        assert (await (await producer.produce(topic, b"z"))).offset() == 1
+
+
+@pytest.mark.skipif(
+    sys.version_info >= (3, 12), reason="get_running_loop() makes no system call since CPython 3.12"
+)
+@in_loop
+async def test_no_message_asks_the_kernel_for_the_process_id(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[object] = []
+
+    def counting() -> asyncio.AbstractEventLoop:
+        calls.append(None)
+        return asyncio.get_running_loop()
+
+    topic = client.topic()
+    async with client.producer() as producer:
+        await producer.produce(topic, b"first")
+        monkeypatch.setattr(coroutines, "get_running_loop", counting)
+        deliveries = [await producer.produce(topic, b"x") for _ in range(100)]
+        assert [(await each).offset() for each in deliveries] == list(range(1, 101))
+    assert calls == []
 
 
 @in_loop

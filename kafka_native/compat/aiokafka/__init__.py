@@ -136,7 +136,7 @@ class AIOKafkaProducer:
             delivery = await self._started.produce(
                 topic, self._value(value), self._key(key), **given
             )
-        sent: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        sent: asyncio.Future[RecordMetadata] = delivery.get_loop().create_future()
 
         def delivered(done: Delivery[Message]) -> None:
             if sent.done():  # the program has cancelled it
