@@ -11,8 +11,11 @@ property of kafka_native.
 
 from __future__ import annotations
 
+import logging
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -69,36 +72,84 @@ __all__ = [
     "TopicPartition",
 ]
 
+logger = logging.getLogger(__name__)
+
 MAX_BLOCK_MS = 60_000  # their default: send() waits while the queue is full
+POLL_S = 0.1
+"""The longest wait before `FutureRecordMetadata.get()` looks at its outcome again."""
+
+
+class _Reports:
+    """The reports of a producer. One thread at a time polls for them; the others wait for it."""
+
+    def __init__(self, client: Producer) -> None:
+        self._client = client
+        self.turn = threading.Condition()
+        """It guards the outcomes and callbacks of all futures."""
+        self._poller = 0
+
+    def serve(self) -> None:
+        """Reports what is due, unless a thread polls: that one does."""
+        if not self._poller:
+            self._client.poll(0)
+
+    def wait(self, has_outcome: Callable[[], bool], deadline: float | None) -> None:
+        """Waits for an outcome: of this future, of any other, or until the deadline."""
+        me = threading.get_ident()
+        with self.turn:
+            if has_outcome():
+                return
+            if self._poller not in (0, me):
+                self.turn.wait(_left_s(deadline))
+                return
+            outer, self._poller = self._poller, me  # a callback may wait, too
+        try:
+            # flush() in another thread may make the report that this one waits for
+            self._client.poll(min(POLL_S, _left_s(deadline)))
+        finally:
+            with self.turn:
+                self._poller = outer
+                self.turn.notify_all()
+
+
+def _left_s(deadline: float | None) -> float:
+    return threading.TIMEOUT_MAX if deadline is None else max(0.0, deadline - time.monotonic())
 
 
 class FutureRecordMetadata:
     """The outcome of a message.
 
     It is set inside `get()`, `KafkaProducer.send()`, `KafkaProducer.flush()` and
-    `KafkaProducer.close()`, and so are its callbacks called.
+    `KafkaProducer.close()`, and so are its callbacks called. The logger
+    ``kafka_native.compat.kafka`` has their exceptions.
     """
 
-    def __init__(self, client: Producer) -> None:
-        """Wait for a message of this client."""
-        self._client = client
+    def __init__(self, reports: _Reports) -> None:
+        """Wait for a message of this producer."""
+        self._reports = reports
         self._callbacks: list[tuple[bool, Callable[[Any], object]]] = []
         self.is_done = False
         self.value: RecordMetadata | None = None
         self.exception: KafkaError | None = None
 
     def _report(self, error: kafka_native.KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.value = metadata_of(message)
-        else:
-            self.exception = error_of(error)
-        self.is_done = True
-        for good, callback in self._callbacks:
+        with self._reports.turn:
+            if error is None:
+                self.value = metadata_of(message)
+            else:
+                self.exception = error_of(error)
+            self.is_done = True
+            callbacks, self._callbacks = self._callbacks, []
+        for good, callback in callbacks:
             self._call(good, callback)
 
     def _call(self, good: bool, callback: Callable[[Any], object]) -> None:
-        if good == self.succeeded():
+        if good != self.succeeded():
+            return
+        try:
             callback(self.value if good else self.exception)
+        except Exception:  # of another message than the one that the running call is about
+            logger.exception("a callback of a message has raised")
 
     def get(self, timeout: float | None = None) -> RecordMetadata:
         """Wait for the outcome.
@@ -109,8 +160,8 @@ class FutureRecordMetadata:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.is_done:
-            left = -1 if deadline is None else max(0, deadline - time.monotonic())
-            self._client.poll(left)
+            with converted():
+                self._reports.wait(lambda: self.is_done, deadline)
             if deadline is not None and time.monotonic() >= deadline and not self.is_done:
                 raise KafkaTimeoutError(f"no outcome after {timeout} s")
         if self.exception is not None:
@@ -126,19 +177,20 @@ class FutureRecordMetadata:
         """Return whether the message failed."""
         return self.is_done and self.exception is not None
 
-    def add_callback(self, callback: Callable[[RecordMetadata], object]) -> Self:
-        """Call a function with the metadata of the delivered message."""
-        return self._add(True, callback)
+    def add_callback(self, callback: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """Call a function with these arguments and the metadata of the delivered message."""
+        return self._add(True, partial(callback, *args, **kwargs))
 
-    def add_errback(self, callback: Callable[[KafkaError], object]) -> Self:
-        """Call a function with the error of the failed message."""
-        return self._add(False, callback)
+    def add_errback(self, callback: Callable[..., object], *args: Any, **kwargs: Any) -> Self:
+        """Call a function with these arguments and the error of the failed message."""
+        return self._add(False, partial(callback, *args, **kwargs))
 
     def _add(self, good: bool, callback: Callable[[Any], object]) -> Self:
-        if self.is_done:
-            self._call(good, callback)
-        else:
-            self._callbacks.append((good, callback))
+        with self._reports.turn:
+            if not self.is_done:
+                self._callbacks.append((good, callback))
+                return self
+        self._call(good, callback)
         return self
 
 
@@ -155,6 +207,7 @@ class KafkaProducer:
         defaults = {**DEFAULTS, "max.block.ms": MAX_BLOCK_MS}
         with converted():
             self._client = Producer(properties(options, KAFKA_PRODUCER, defaults))
+        self._reports = _Reports(self._client)
 
     def send(
         self,
@@ -169,7 +222,7 @@ class KafkaProducer:
 
         :raises KafkaTimeoutError: The queue is still full.
         """
-        sent = FutureRecordMetadata(self._client)
+        sent = FutureRecordMetadata(self._reports)
         given = message_fields(partition, timestamp_ms, headers)
         try:
             with converted():
@@ -182,7 +235,7 @@ class KafkaProducer:
                 )
         except BufferError as error:
             raise KafkaTimeoutError("the queue is full") from error
-        self._client.poll(0)  # calls back for earlier messages
+        self._reports.serve()  # calls back for earlier messages
         return sent
 
     def flush(self, timeout: float | None = None) -> None:
