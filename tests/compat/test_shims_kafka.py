@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from kafka_native.compat.kafka import KafkaProducer
+import kafka_native
+from kafka_native import Message
+from kafka_native.compat.kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka_native.compat.kafka.errors import TopicAuthorizationFailedError
 from kafka_native.mock import MockCluster
 from tests.waiting import WAIT_S
 
@@ -87,3 +90,70 @@ def test_callbacks_get_their_arguments_before_the_outcome(producer: KafkaProduce
     sent = producer.send("orders", b"tea").add_callback(note, 1, name="a").add_errback(note)
     metadata = sent.get(WAIT_S)
     assert called == [((1, metadata), {"name": "a"})]
+
+
+def fill(cluster: MockCluster, count: int) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as made:
+        for number in range(count):
+            made.send("orders", b"%d" % number, partition=0)
+
+
+def fail_at_3(value: bytes) -> bytes:
+    if value == b"3":
+        raise ValueError(value)
+    return value
+
+
+def offsets_of(found: dict[Any, list[Any]]) -> list[int]:
+    return [record.offset for records in found.values() for record in records]
+
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def options(cluster: MockCluster) -> dict[str, Any]:
+    fill(cluster, 6)
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "billing",
+        "auto_offset_reset": "earliest",
+        "consumer_timeout_ms": WAIT_S * 1000,
+    }
+
+
+@pytest.mark.parametrize("max_records", [None, 5])
+def test_poll_loses_no_record_if_one_cannot_be_deserialized(
+    options: dict[str, Any], max_records: int | None
+) -> None:
+    with KafkaConsumer("orders", value_deserializer=fail_at_3, **options) as consumer:
+        found: list[int] = []
+        while found != [0, 1, 2]:
+            found += offsets_of(consumer.poll(WAIT_S * 1000, max_records=max_records))
+        for _ in range(2):
+            with pytest.raises(ValueError, match="3"):
+                consumer.poll(WAIT_S * 1000, max_records=max_records)
+        assert consumer.position(ORDERS) == 3
+        consumer.seek(ORDERS, 4)
+        assert next(consumer).offset == 4
+
+
+def test_a_record_that_cannot_be_deserialized_is_not_committed(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", value_deserializer=fail_at_3, **options) as consumer:
+        assert [next(consumer).offset for _ in range(3)] == [0, 1, 2]
+        for _ in range(2):
+            with pytest.raises(ValueError, match="3"):
+                next(consumer)
+    with KafkaConsumer("orders", **options) as consumer:
+        assert consumer.committed(ORDERS) == 3
+
+
+def test_poll_returns_the_records_before_an_error(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", **options) as consumer:
+        assert next(consumer).offset == 0
+        [message] = consumer._client.consume(1, WAIT_S)
+        refused = Message("orders", 0, error=kafka_native.KafkaError(29))
+        assert [each.offset for each in consumer._records([message, refused])] == [1]
+        with pytest.raises(TopicAuthorizationFailedError):
+            consumer.poll(WAIT_S * 1000)
+        assert next(consumer).offset == 2

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kafka_native import Message
 from kafka_native._native.delivery import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
-from kafka_native.compat._errors import IllegalStateError, converted, error_of
+from kafka_native.compat._errors import IllegalStateError, converted
 from kafka_native.compat._listener import (
     ConsumerRebalanceListener,
     Method,
@@ -43,6 +43,7 @@ from kafka_native.compat._options import (
 from kafka_native.compat._records import (
     ConsumerRecord,
     OffsetAndMetadata,
+    RecordMaker,
     RecordMetadata,
     TopicPartition,
     by_partition,
@@ -51,7 +52,6 @@ from kafka_native.compat._records import (
     metadata_of,
     offsets_of,
     ours,
-    record_of,
     theirs,
 )
 
@@ -218,8 +218,9 @@ class AIOKafkaConsumer:
         self._pattern: str | None = None
         self._listener: ConsumerRebalanceListener | None = None
         self._stopping = False
-        self._key = function(options, "key_deserializer")
-        self._value = function(options, "value_deserializer")
+        self._make = RecordMaker(
+            function(options, "key_deserializer"), function(options, "value_deserializer"), tuple
+        )
         self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **AIOKAFKA_DEFAULTS})
         self._client: AIOConsumer | None = None
 
@@ -266,10 +267,8 @@ class AIOKafkaConsumer:
         """Call `stop()`, whatever happened in the block."""
         await self.stop()
 
-    def _record(self, message: Message) -> ConsumerRecord:
-        if cause := message.error():
-            raise error_of(cause)
-        return record_of(message, self._key, self._value, tuple)
+    def _records(self, messages: list[Message]) -> list[ConsumerRecord]:
+        return self._make.records(messages, self._started._take_back)
 
     async def getone(self) -> ConsumerRecord:
         """Return the next message."""
@@ -277,7 +276,7 @@ class AIOKafkaConsumer:
             message = await self._started.poll()
         if message is None:
             raise IllegalStateError("the consumer was stopped")
-        return self._record(message)
+        return self._records([message])[0]
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
@@ -287,12 +286,23 @@ class AIOKafkaConsumer:
         It waits ``timeout_ms`` for the first one.
         """
         with converted():
-            first = await self._started.poll(timeout_ms / 1000)
-            if first is None:
-                return {}
-            more = (max_records or self._conf.get("max.poll.records") or 500) - 1
-            messages = [first, *(await self._started.consume(more, 0) if more else ())]
-        return by_partition(self._record(message) for message in messages)
+            messages = await self._take(timeout_ms / 1000, max_records)
+        return by_partition(self._records(messages))
+
+    async def _take(self, timeout_s: float, messages_max: int | None) -> list[Message]:
+        client = self._started
+        if messages_max is None:
+            return await client.consume(None, timeout_s)
+        first = await client.poll(timeout_s)
+        if first is None:
+            return []
+        if messages_max == 1 or client._must_serve():
+            return [first]  # a callback may concern it: the next call runs it
+        try:
+            return [first, *await client.consume(messages_max - 1, 0)]
+        except BaseException:  # also a cancelled call
+            client._take_back([first])
+            raise
 
     def __aiter__(self) -> Self:
         """Return this consumer: it is its own iterator."""

@@ -47,6 +47,7 @@ from kafka_native.compat._options import (
 from kafka_native.compat._records import (
     ConsumerRecord,
     OffsetAndMetadata,
+    RecordMaker,
     RecordMetadata,
     TopicPartition,
     by_partition,
@@ -55,9 +56,9 @@ from kafka_native.compat._records import (
     metadata_of,
     offsets_of,
     ours,
-    record_of,
     theirs,
 )
+from kafka_native.consumer_events import give_back
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -323,13 +324,13 @@ class KafkaConsumer:
 
         :raises TypeError: An option is unknown, or has no counterpart.
         """
-        self._key = function(options, "key_deserializer")
-        self._value = function(options, "value_deserializer")
+        self._make = RecordMaker(
+            function(options, "key_deserializer"), function(options, "value_deserializer"), list
+        )
         wait_ms = options.pop("consumer_timeout_ms", float("inf"))
         self._wait_s = None if wait_ms == float("inf") else wait_ms / 1000
         defaults = {**CONSUMER_DEFAULTS, "allow.auto.create.topics": True}
         conf = properties(options, KAFKA_CONSUMER, defaults)
-        self._records_max = conf.get("max.poll.records") or 500
         with converted():
             self._client = Consumer(conf)
             if topics and "group.id" in conf:
@@ -343,10 +344,11 @@ class KafkaConsumer:
                     )
                 )
 
-    def _record(self, message: Message) -> ConsumerRecord:
-        if cause := message.error():
-            raise error_of(cause)
-        return record_of(message, self._key, self._value, list)
+    def _give_back(self, messages: list[Message]) -> None:
+        give_back(self._client._client, self._client._control.fetches, messages)
+
+    def _records(self, messages: list[Message]) -> list[ConsumerRecord]:
+        return self._make.records(messages, self._give_back)
 
     def __iter__(self) -> Self:
         """Return this consumer: it is its own iterator."""
@@ -360,7 +362,7 @@ class KafkaConsumer:
             raise IllegalStateError("the consumer was closed")
         if message is None:
             raise StopIteration
-        return self._record(message)
+        return self._records([message])[0]
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
@@ -370,12 +372,23 @@ class KafkaConsumer:
         It waits ``timeout_ms`` for the first one.
         """
         with converted():
-            first = self._client.poll(timeout_ms / 1000)
-            if first is None:
-                return {}
-            more = (max_records or self._records_max) - 1
-            messages = [first, *(self._client.consume(more, 0) if more else ())]
-        return by_partition(self._record(message) for message in messages)
+            messages = self._take(timeout_ms / 1000, max_records)
+        return by_partition(self._records(messages))
+
+    def _take(self, timeout_s: float, messages_max: int | None) -> list[Message]:
+        client = self._client
+        if messages_max is None:
+            return client.consume(None, timeout_s)
+        first = client.poll(timeout_s)
+        if first is None:
+            return []
+        if messages_max == 1 or client._client.engine.callbacks:
+            return [first]  # a callback may concern it: the next call runs it
+        try:
+            return [first, *client.consume(messages_max - 1, 0)]
+        except BaseException:
+            self._give_back([first])
+            raise
 
     def subscribe(
         self,

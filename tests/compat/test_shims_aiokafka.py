@@ -1,0 +1,89 @@
+"""`kafka_native.compat.aiokafka` where things go wrong: cancelled calls, errors, stopped clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_native import Producer
+from kafka_native.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from kafka_native.mock import MockCluster
+from tests.waiting import WAIT_S
+
+ORDERS = TopicPartition("orders", 0)
+WAIT_MS = WAIT_S * 1000
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=1) as made:
+        made.create_topic("orders", 1)
+        with Producer({"bootstrap.servers": made.bootstrap_servers}) as producer:
+            for number in range(6):
+                producer.produce("orders", b"%d" % number)
+        yield made
+
+
+@pytest.fixture
+def options(cluster: MockCluster) -> dict[str, Any]:
+    return {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "group_id": "billing",
+        "auto_offset_reset": "earliest",
+    }
+
+
+def offsets_of(found: dict[Any, list[Any]]) -> list[int]:
+    return [record.offset for records in found.values() for record in records]
+
+
+def fail_at_3(value: bytes) -> bytes:
+    if value == b"3":
+        raise ValueError(value)
+    return value
+
+
+@pytest.mark.parametrize("max_records", [None, 5])
+def test_getmany_loses_no_record_if_one_cannot_be_deserialized(
+    options: dict[str, Any], max_records: int | None
+) -> None:
+    async def read() -> None:
+        consumer = AIOKafkaConsumer("orders", value_deserializer=fail_at_3, **options)
+        async with consumer:
+            found: list[int] = []
+            while found != [0, 1, 2]:
+                batch = await consumer.getmany(timeout_ms=WAIT_MS, max_records=max_records)
+                found += offsets_of(batch)
+            with pytest.raises(ValueError, match="3"):
+                await consumer.getmany(timeout_ms=WAIT_MS, max_records=max_records)
+            with pytest.raises(ValueError, match="3"):
+                await consumer.getone()
+        async with AIOKafkaConsumer("orders", **options) as consumer:
+            assert await consumer.committed(ORDERS) == 3
+            assert (await consumer.getone()).offset == 3
+            consumer.seek(ORDERS, 5)
+            assert (await consumer.getone()).offset == 5
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_a_cancelled_getmany_loses_no_record(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def read() -> None:
+        async with AIOKafkaConsumer("orders", **options) as consumer:
+            client = consumer._started
+
+            async def cancelled(*_: Any) -> Any:
+                raise asyncio.CancelledError
+
+            with monkeypatch.context() as patched:
+                patched.setattr(client, "consume", cancelled)
+                with pytest.raises(asyncio.CancelledError):
+                    await consumer.getmany(timeout_ms=WAIT_MS, max_records=2)
+            assert (await consumer.getone()).offset == 0
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
