@@ -80,8 +80,8 @@ class RecordMaker:
             offset,
             timestamp if kind else None,
             kind - 1 if kind else None,  # the protocol's numbers
-            None if raw_key is None else self._key(raw_key),
-            None if raw_value is None else self._value(raw_value),
+            self._key(raw_key),  # also None, as in their clients
+            self._value(raw_value),
             self._headers(message.headers() or ()),
             message.leader_epoch(),
             -1 if raw_key is None else len(raw_key),

@@ -157,3 +157,18 @@ def test_poll_returns_the_records_before_an_error(options: dict[str, Any]) -> No
         with pytest.raises(TopicAuthorizationFailedError):
             consumer.poll(WAIT_S * 1000)
         assert next(consumer).offset == 2
+
+
+def test_deserializers_get_a_missing_key_and_value_too(cluster: MockCluster) -> None:
+    with KafkaProducer(bootstrap_servers=cluster.bootstrap_servers) as made:
+        made.send("orders", None, key=None, partition=0)
+    with KafkaConsumer(
+        "orders",
+        bootstrap_servers=cluster.bootstrap_servers,
+        auto_offset_reset="earliest",
+        key_deserializer=lambda key: key or b"no key",
+        value_deserializer=lambda value: value or b"no value",
+    ) as consumer:
+        record = next(consumer)
+    assert (record.key, record.value) == (b"no key", b"no value")
+    assert (record.serialized_key_size, record.serialized_value_size) == (-1, -1)
