@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import ClassVar
 
 import kafka_native
-from kafka_native import KafkaException
+from kafka_native import KafkaException, TopicPartition
 
 
 class KafkaError(RuntimeError):
@@ -33,6 +33,10 @@ class AuthenticationFailedError(KafkaError):
 
 class IllegalStateError(KafkaError):
     """The call isn't possible now."""
+
+
+class CommitFailedError(KafkaError):
+    """The group has given the partitions to others, so the offsets aren't committed."""
 
 
 class BrokerResponseError(KafkaError):
@@ -70,8 +74,16 @@ _LOCAL: dict[int, type[KafkaError]] = {
     _CODES._ALL_BROKERS_DOWN: KafkaConnectionError,
     _CODES._AUTHENTICATION: AuthenticationFailedError,
     _CODES._STATE: IllegalStateError,
+    _CODES._UNKNOWN_GROUP: IllegalStateError,
     _CODES._UNKNOWN_TOPIC: UnknownTopicOrPartitionError,
     _CODES._UNKNOWN_PARTITION: UnknownTopicOrPartitionError,
+}
+_GROUP_MOVED_ON = {
+    _CODES.ILLEGAL_GENERATION,
+    _CODES.UNKNOWN_MEMBER_ID,
+    _CODES.REBALANCE_IN_PROGRESS,
+    _CODES.FENCED_MEMBER_EPOCH,
+    _CODES._ASSIGNMENT_LOST,
 }
 
 
@@ -94,3 +106,26 @@ def converted() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise error_of(error.args[0]) from error
+
+
+@contextmanager
+def committing() -> Iterator[None]:
+    """Raise the exceptions of a commit as theirs. Nothing to commit is no error, as there."""
+    try:
+        yield
+    except KafkaException as error:
+        _raise_commit_error(error.args[0])
+
+
+def check_committed(partitions: Iterable[TopicPartition] | None) -> None:
+    """Raise the first error of the partitions of a commit."""
+    for each in partitions or ():
+        if each.error is not None:
+            _raise_commit_error(each.error)
+
+
+def _raise_commit_error(cause: kafka_native.KafkaError) -> None:
+    if cause.code() in _GROUP_MOVED_ON:
+        raise CommitFailedError(cause.str()) from KafkaException(cause)
+    if cause.code() != _CODES._NO_OFFSET:
+        raise error_of(cause) from KafkaException(cause)

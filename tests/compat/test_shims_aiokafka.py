@@ -10,7 +10,9 @@ import pytest
 
 from kafka_native import Producer
 from kafka_native.compat.aiokafka import AIOKafkaConsumer, TopicPartition
+from kafka_native.compat.aiokafka.errors import CommitFailedError
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 ORDERS = TopicPartition("orders", 0)
@@ -85,5 +87,23 @@ def test_a_cancelled_getmany_loses_no_record(
                 with pytest.raises(asyncio.CancelledError):
                     await consumer.getmany(timeout_ms=WAIT_MS, max_records=2)
             assert (await consumer.getone()).offset == 0
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_a_commit_without_anything_new_does_nothing_and_others_raise(
+    cluster: MockCluster, options: dict[str, Any]
+) -> None:
+    async def read() -> None:
+        async with AIOKafkaConsumer("orders", **options) as consumer:
+            await consumer.commit()
+            await consumer.getone()
+            await consumer.commit()
+            await consumer.commit()
+            assert await consumer.committed(ORDERS) == 1
+            await consumer.getone()
+            cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [22])
+            with pytest.raises(CommitFailedError):
+                await consumer.commit()
 
     asyncio.run(asyncio.wait_for(read(), WAIT_S))

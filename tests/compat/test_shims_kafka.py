@@ -10,9 +10,20 @@ import pytest
 
 import kafka_native
 from kafka_native import Message
-from kafka_native.compat.kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka_native.compat.kafka.errors import TopicAuthorizationFailedError
+from kafka_native.compat.kafka import (
+    KafkaConsumer,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kafka_native.compat.kafka.errors import (
+    BrokerResponseError,
+    CommitFailedError,
+    IllegalStateError,
+    TopicAuthorizationFailedError,
+)
 from kafka_native.mock import MockCluster
+from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
 
 
@@ -172,3 +183,47 @@ def test_deserializers_get_a_missing_key_and_value_too(cluster: MockCluster) -> 
         record = next(consumer)
     assert (record.key, record.value) == (b"no key", b"no value")
     assert (record.serialized_key_size, record.serialized_value_size) == (-1, -1)
+
+
+def test_a_commit_without_anything_new_does_nothing(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", **options) as consumer:
+        consumer.commit()
+        next(consumer)
+        consumer.commit()
+        consumer.commit()
+        consumer.commit({})
+        assert consumer.committed(ORDERS) == 1
+
+
+def test_a_commit_raises_the_error_of_one_partition(
+    cluster: MockCluster, options: dict[str, Any]
+) -> None:
+    cluster.create_topic("bills", 2)
+    offsets = {TopicPartition("bills", number): OffsetAndMetadata(1, "", -1) for number in (0, 1)}
+    with KafkaConsumer(**options) as consumer:
+        consumer.assign(offsets)
+        code = kafka_native.KafkaError.INVALID_COMMIT_OFFSET_SIZE
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [code], topic="bills", partition=1)
+        with pytest.raises(BrokerResponseError, match=r"bills \[1\]|not valid") as raised:
+            consumer.commit(offsets)
+        assert raised.value.errno == code
+        assert consumer.committed(TopicPartition("bills", 0)) == 1
+
+
+@pytest.mark.parametrize("code", [22, 25])
+def test_a_commit_after_the_group_has_moved_on_raises_commit_failed_error(
+    cluster: MockCluster, options: dict[str, Any], code: int
+) -> None:
+    with KafkaConsumer("orders", **options) as consumer:
+        next(consumer)
+        cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [code])
+        with pytest.raises(CommitFailedError):
+            consumer.commit()
+
+
+def test_a_commit_without_a_group_raises_illegal_state_error(cluster: MockCluster) -> None:
+    with (
+        KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers) as consumer,
+        pytest.raises(IllegalStateError, match="group"),
+    ):
+        consumer.commit()

@@ -22,7 +22,12 @@ from typing import TYPE_CHECKING, Any
 from kafka_native import Message
 from kafka_native._native.delivery import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
-from kafka_native.compat._errors import IllegalStateError, converted
+from kafka_native.compat._errors import (
+    IllegalStateError,
+    check_committed,
+    committing,
+    converted,
+)
 from kafka_native.compat._listener import (
     ConsumerRebalanceListener,
     Method,
@@ -404,12 +409,13 @@ class AIOKafkaConsumer:
             return (await self._started.position(ours([partition])))[0].offset
 
     async def commit(self, offsets: Mapping[tuple[str, int], Any] | None = None) -> None:
-        """Commit offsets, or the positions. It waits for the broker."""
-        with converted():
-            if offsets is None:
-                await self._started.commit(asynchronous=False)
-            else:
-                await self._started.commit(offsets=offsets_of(offsets), asynchronous=False)
+        """Commit offsets, or the positions. It waits for the broker.
+
+        :raises CommitFailedError: The group has given the partitions to others.
+        """
+        stored = None if offsets is None else offsets_of(offsets)
+        with committing():
+            check_committed(await self._started.commit(offsets=stored, asynchronous=False))
 
     async def committed(self, partition: tuple[str, int]) -> int | None:
         """Return the group's committed offset; None if there is none."""

@@ -25,6 +25,8 @@ from kafka_native.compat._errors import (
     IllegalStateError,
     KafkaError,
     KafkaTimeoutError,
+    check_committed,
+    committing,
     converted,
     error_of,
 )
@@ -464,12 +466,13 @@ class KafkaConsumer:
             return self._client.position(ours([partition]))[0].offset
 
     def commit(self, offsets: Mapping[tuple[str, int], Any] | None = None) -> None:
-        """Commit offsets, or the positions. It waits for the broker."""
-        with converted():
-            if offsets is None:
-                self._client.commit(asynchronous=False)
-            else:
-                self._client.commit(offsets=offsets_of(offsets), asynchronous=False)
+        """Commit offsets, or the positions. It waits for the broker.
+
+        :raises CommitFailedError: The group has given the partitions to others.
+        """
+        stored = None if offsets is None else offsets_of(offsets)
+        with committing():
+            check_committed(self._client.commit(offsets=stored, asynchronous=False))
 
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Return this member's identity, for `KafkaProducer.send_offsets_to_transaction()`."""

@@ -4,6 +4,7 @@ from kafka_native.compat._errors import AuthenticationFailedError as SaslAuthent
 from kafka_native.compat._errors import (
     BrokerResponseError,
     ClusterAuthorizationFailedError,
+    CommitFailedError,
     GroupAuthorizationFailedError,
     IllegalGenerationError,
     IllegalStateError,
@@ -27,6 +28,7 @@ from kafka_native.compat._errors import (
 __all__ = [
     "BrokerResponseError",
     "ClusterAuthorizationFailedError",
+    "CommitFailedError",
     "GroupAuthorizationFailedError",
     "IllegalGenerationError",
     "IllegalStateError",
