@@ -35,6 +35,14 @@ class IllegalStateError(KafkaError):
     """The call isn't possible now."""
 
 
+class ProducerClosed(KafkaError):
+    """The producer was stopped."""
+
+
+class ConsumerStoppedError(Exception):
+    """The consumer was stopped. It is no KafkaError, as in aiokafka."""
+
+
 class CommitFailedError(KafkaError):
     """The group has given the partitions to others, so the offsets aren't committed."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -150,6 +151,19 @@ def function(options: dict[str, Any], name: str) -> Callable[[Any], Any]:
 
 def _unchanged(value: Any) -> Any:
     return value
+
+
+def check_records_max(records_max: int | None) -> None:
+    """Raise ValueError if it is a number below 1."""
+    if records_max is not None and operator.index(records_max) < 1:
+        raise ValueError("max_records must be positive")
+
+
+def checked_offset(offset: int) -> int:
+    """Return an offset to seek to. Negative ones have a meaning in kafka_native only."""
+    if not isinstance(offset, int) or offset < 0:
+        raise ValueError("the offset must be an int, 0 or more")
+    return offset
 
 
 def pattern_of(topics: Iterable[str], pattern: str | None) -> list[str]:

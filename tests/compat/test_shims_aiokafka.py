@@ -9,8 +9,12 @@ from typing import Any
 import pytest
 
 from kafka_native import Producer
-from kafka_native.compat.aiokafka import AIOKafkaConsumer, TopicPartition
-from kafka_native.compat.aiokafka.errors import CommitFailedError
+from kafka_native.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from kafka_native.compat.aiokafka.errors import (
+    CommitFailedError,
+    ConsumerStoppedError,
+    ProducerClosed,
+)
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from tests.waiting import WAIT_S
@@ -105,5 +109,44 @@ def test_a_commit_without_anything_new_does_nothing_and_others_raise(
             cluster.push_request_errors(ApiKey.OFFSET_COMMIT, [22])
             with pytest.raises(CommitFailedError):
                 await consumer.commit()
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_stopped_clients_raise_their_errors_and_end_loops(options: dict[str, Any]) -> None:
+    async def read() -> None:
+        consumer = AIOKafkaConsumer("orders", **options)
+        await consumer.start()
+        found: set[int] = set()
+
+        async def loop() -> None:
+            async for record in consumer:
+                found.add(record.offset)
+
+        looping = asyncio.ensure_future(loop())
+        while len(found) < 6:
+            await asyncio.sleep(0.01)
+        await consumer.stop()
+        await looping
+        for call in (consumer.getone(), consumer.getmany()):
+            with pytest.raises(ConsumerStoppedError):
+                await call
+        async with AIOKafkaProducer(bootstrap_servers=options["bootstrap_servers"]) as producer:
+            pass
+        await producer.flush()
+        with pytest.raises(ProducerClosed):
+            await producer.send("orders", b"tea")
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_limits_and_offsets_are_checked(options: dict[str, Any]) -> None:
+    async def read() -> None:
+        async with AIOKafkaConsumer("orders", **options) as consumer:
+            assert (await consumer.getone()).offset == 0
+            with pytest.raises(ValueError, match="max_records"):
+                await consumer.getmany(max_records=0)
+            with pytest.raises(ValueError, match="offset"):
+                consumer.seek(ORDERS, -1)
 
     asyncio.run(asyncio.wait_for(read(), WAIT_S))

@@ -24,7 +24,7 @@ from kafka_native.compat.kafka.errors import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.waiting import WAIT_S
+from tests.waiting import WAIT_S, wait_for
 
 
 @pytest.fixture
@@ -227,3 +227,45 @@ def test_a_commit_without_a_group_raises_illegal_state_error(cluster: MockCluste
         pytest.raises(IllegalStateError, match="group"),
     ):
         consumer.commit()
+
+
+def test_closed_clients_raise_their_errors_and_end_loops(options: dict[str, Any]) -> None:
+    consumer = KafkaConsumer("orders", **options)
+    found = []
+    for record in consumer:
+        found.append(record.offset)
+        if record.offset == 2:
+            consumer.close()
+    assert found == [0, 1, 2]
+    with pytest.raises(IllegalStateError):
+        consumer.poll()
+    producer = KafkaProducer(bootstrap_servers=options["bootstrap_servers"])
+    producer.close()
+    producer.flush()
+    with pytest.raises(IllegalStateError):
+        producer.send("orders", b"tea")
+
+
+def test_a_loop_ends_if_another_thread_closes_the_consumer(options: dict[str, Any]) -> None:
+    del options["consumer_timeout_ms"]
+    consumer = KafkaConsumer("orders", **options)
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.extend(each.offset for each in consumer))
+    thread.start()
+    wait_for(lambda: len(found) == 6)
+    consumer.close()
+    thread.join(WAIT_S)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("arguments", [{"timeout_ms": -1}, {"max_records": 0}, {"max_records": -1}])
+def test_poll_refuses_what_is_no_limit(options: dict[str, Any], arguments: dict[str, int]) -> None:
+    with KafkaConsumer("orders", **options) as consumer, pytest.raises(ValueError, match="must"):
+        consumer.poll(**arguments)
+
+
+def test_seek_refuses_negative_offsets(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", **options) as consumer:
+        next(consumer)
+        with pytest.raises(ValueError, match="offset"):
+            consumer.seek(ORDERS, -1)

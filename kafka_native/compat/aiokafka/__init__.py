@@ -23,7 +23,9 @@ from kafka_native import Message
 from kafka_native._native.delivery import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.compat._errors import (
+    ConsumerStoppedError,
     IllegalStateError,
+    ProducerClosed,
     check_committed,
     committing,
     converted,
@@ -41,6 +43,8 @@ from kafka_native.compat._options import (
     CONSUMER,
     CONSUMER_DEFAULTS,
     DEFAULTS,
+    check_records_max,
+    checked_offset,
     function,
     pattern_of,
     properties,
@@ -89,6 +93,7 @@ class AIOKafkaProducer:
         self._value = function(options, "value_serializer")
         self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **AIOKAFKA_DEFAULTS})
         self._client: AIOProducer | None = None
+        self._is_stopped = False
 
     @property
     def _started(self) -> AIOProducer:
@@ -106,6 +111,7 @@ class AIOKafkaProducer:
 
     async def stop(self) -> None:
         """Send what is queued, and close the client."""
+        self._is_stopped = True
         if self._client is not None:
             await self._client.close()
 
@@ -135,7 +141,10 @@ class AIOKafkaProducer:
         """Queue a message.
 
         :return: A future. Await it for the broker's answer.
+        :raises ProducerClosed: The producer is stopped.
         """
+        if self._is_stopped:
+            raise ProducerClosed("the producer is stopped")
         given = message_fields(partition, timestamp_ms, headers)
         with converted():
             delivery = await self._started.produce(
@@ -164,6 +173,8 @@ class AIOKafkaProducer:
 
     async def flush(self) -> None:
         """Wait until all queued messages have a report."""
+        if self._is_stopped:
+            return  # stop() has waited
         with converted():
             await self._started.flush()
 
@@ -276,11 +287,15 @@ class AIOKafkaConsumer:
         return self._make.records(messages, self._started._take_back)
 
     async def getone(self) -> ConsumerRecord:
-        """Return the next message."""
+        """Return the next message.
+
+        :raises ConsumerStoppedError: The consumer is stopped, or was during the call.
+        """
+        self._check_stopped()
         with converted():
             message = await self._started.poll()
         if message is None:
-            raise IllegalStateError("the consumer was stopped")
+            raise ConsumerStoppedError
         return self._records([message])[0]
 
     async def getmany(
@@ -289,9 +304,13 @@ class AIOKafkaConsumer:
         """Return the messages that are there, at most ``max_records`` (default: 500).
 
         It waits ``timeout_ms`` for the first one.
+
+        :raises ConsumerStoppedError: The consumer is stopped.
         """
+        check_records_max(max_records)
+        self._check_stopped()
         with converted():
-            messages = await self._take(timeout_ms / 1000, max_records)
+            messages = await self._take(max(timeout_ms, 0) / 1000, max_records)
         return by_partition(self._records(messages))
 
     async def _take(self, timeout_s: float, messages_max: int | None) -> list[Message]:
@@ -309,13 +328,21 @@ class AIOKafkaConsumer:
             client._take_back([first])
             raise
 
+    def _check_stopped(self) -> None:
+        if self._stopping:
+            raise ConsumerStoppedError
+
     def __aiter__(self) -> Self:
         """Return this consumer: it is its own iterator."""
+        self._check_stopped()
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next message."""
-        return await self.getone()
+        """Return the next message. The loop ends when the consumer is stopped."""
+        try:
+            return await self.getone()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
 
     def subscribe(
         self,
@@ -375,7 +402,7 @@ class AIOKafkaConsumer:
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Continue at an offset."""
         [where] = ours([partition])
-        where.offset = offset
+        where.offset = checked_offset(offset)
         with converted():
             self._started._core.seek(where)
 

@@ -42,6 +42,8 @@ from kafka_native.compat._options import (
     DEFAULTS,
     KAFKA_CONSUMER,
     KAFKA_PRODUCER,
+    check_records_max,
+    checked_offset,
     function,
     pattern_of,
     properties,
@@ -211,6 +213,7 @@ class KafkaProducer:
         with converted():
             self._client = Producer(properties(options, KAFKA_PRODUCER, defaults))
         self._reports = _Reports(self._client)
+        self._is_closed = False
 
     def send(
         self,
@@ -224,7 +227,10 @@ class KafkaProducer:
         """Queue a message. It waits up to max_block_ms while the queue is full.
 
         :raises KafkaTimeoutError: The queue is still full.
+        :raises IllegalStateError: The producer is closed.
         """
+        if self._is_closed:
+            raise IllegalStateError("the producer is closed")
         sent = FutureRecordMetadata(self._reports)
         given = message_fields(partition, timestamp_ms, headers)
         try:
@@ -246,6 +252,8 @@ class KafkaProducer:
 
         :raises KafkaTimeoutError: The time is up.
         """
+        if self._is_closed:
+            return  # each message has its outcome
         with converted():
             left = self._client.flush(-1 if timeout is None else timeout)
         if left:
@@ -253,6 +261,7 @@ class KafkaProducer:
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is queued, and close the client."""
+        self._is_closed = True
         with converted():
             self._client.close(-1 if timeout is None else timeout)
 
@@ -333,6 +342,7 @@ class KafkaConsumer:
         self._wait_s = None if wait_ms == float("inf") else wait_ms / 1000
         defaults = {**CONSUMER_DEFAULTS, "allow.auto.create.topics": True}
         conf = properties(options, KAFKA_CONSUMER, defaults)
+        self._is_closed = False
         with converted():
             self._client = Consumer(conf)
             if topics and "group.id" in conf:
@@ -357,11 +367,14 @@ class KafkaConsumer:
         return self
 
     def __next__(self) -> ConsumerRecord:
-        """Return the next message. The loop ends after consumer_timeout_ms without one."""
+        """Return the next message.
+
+        The loop ends after consumer_timeout_ms without one, and when the consumer is closed.
+        """
+        if self._is_closed:
+            raise StopIteration
         with converted():
             message = self._client.poll(self._wait_s)
-        if message is None and self._wait_s is None:
-            raise IllegalStateError("the consumer was closed")
         if message is None:
             raise StopIteration
         return self._records([message])[0]
@@ -372,7 +385,14 @@ class KafkaConsumer:
         """Return the messages that are there, at most ``max_records`` (default: 500).
 
         It waits ``timeout_ms`` for the first one.
+
+        :raises IllegalStateError: The consumer is closed.
         """
+        if timeout_ms < 0:
+            raise ValueError("timeout_ms must not be negative")
+        check_records_max(max_records)
+        if self._is_closed:
+            raise IllegalStateError("the consumer is closed")
         with converted():
             messages = self._take(timeout_ms / 1000, max_records)
         return by_partition(self._records(messages))
@@ -432,7 +452,7 @@ class KafkaConsumer:
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Continue at an offset."""
         [where] = ours([partition])
-        where.offset = offset
+        where.offset = checked_offset(offset)
         with converted():
             self._client.seek(where)
 
@@ -520,6 +540,7 @@ class KafkaConsumer:
 
     def close(self) -> None:
         """Commit if enable_auto_commit is on, leave the group, and close the client."""
+        self._is_closed = True
         with converted():
             self._client.close()
 
