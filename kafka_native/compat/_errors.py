@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import kafka_native
 from kafka_native import KafkaException, TopicPartition
+from kafka_native.types import TopicMetadata
 
 
 class KafkaError(RuntimeError):
@@ -114,6 +115,31 @@ def converted() -> Iterator[None]:
         yield
     except KafkaException as error:
         raise error_of(error.args[0]) from error
+
+
+def check_topic(known: TopicMetadata, may_wait: bool) -> None:
+    """Raise the error of a topic without partitions, unless it may get them in time."""
+    cause = known.error
+    if may_wait and (cause is None or cause.code() != _CODES.TOPIC_AUTHORIZATION_FAILED):
+        return
+    if cause is None:
+        raise UnknownTopicOrPartitionError(f"topic {known.topic} has no partitions")
+    raise error_of(cause)
+
+
+@contextmanager
+def seeking(unassigned: type[Exception]) -> Iterator[None]:
+    """Raise the exceptions of a seek as theirs.
+
+    :param unassigned: The class for a partition that isn't assigned.
+    """
+    try:
+        yield
+    except KafkaException as error:
+        cause = error.args[0]
+        if cause.code() == _CODES._UNKNOWN_PARTITION:
+            raise unassigned(cause.str()) from error
+        raise error_of(cause) from error
 
 
 @contextmanager

@@ -98,10 +98,11 @@ REFUSED: Final = {
 """Options without a counterpart of one property, and what to do."""
 
 DEFAULTS: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
-CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {"isolation.level": "read_uncommitted"}
+CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_uncommitted",
+    "allow.auto.create.topics": True,
+}
 """Their defaults where another value would send or show other messages."""
-AIOKAFKA_DEFAULTS: Final[Mapping[str, Any]] = {"sasl.mechanism": "PLAIN"}
-"""aiokafka logs in with a password unless sasl_mechanism says otherwise."""
 
 
 def properties(
@@ -137,6 +138,15 @@ def _converted(name: str, value: Any) -> Any:
     if name == "auto_offset_reset" and value == "none":
         return "error"
     return value
+
+
+def login(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return aiokafka's default: it logs in with a password.
+
+    Without a login the property would only make a warning.
+    """
+    protocol = options.get("security_protocol") or options.get("security.protocol") or ""
+    return {"sasl.mechanism": "PLAIN"} if str(protocol).upper().startswith("SASL") else {}
 
 
 def function(options: dict[str, Any], name: str) -> Callable[[Any], Any]:

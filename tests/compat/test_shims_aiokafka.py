@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +14,9 @@ from kafka_native.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, Top
 from kafka_native.compat.aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
+    IllegalStateError,
     ProducerClosed,
+    UnknownTopicOrPartitionError,
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -150,3 +153,71 @@ def test_limits_and_offsets_are_checked(options: dict[str, Any]) -> None:
                 consumer.seek(ORDERS, -1)
 
     asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_a_seek_before_the_first_partitions_is_an_error(options: dict[str, Any]) -> None:
+    async def read() -> None:
+        async with AIOKafkaConsumer("orders", **options) as consumer:
+            for seek in (consumer.seek_to_beginning, consumer.seek_to_end):
+                with pytest.raises(IllegalStateError):
+                    await seek()
+            with pytest.raises(IllegalStateError):
+                consumer.seek(ORDERS, 4)
+            await consumer.getone()
+            await consumer.seek_to_end()
+            await consumer.seek_to_beginning()
+            assert (await consumer.getone()).offset == 0
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_start_begins_again_after_it_has_failed_or_was_cancelled(options: dict[str, Any]) -> None:
+    async def run() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            servers = f"127.0.0.1:{silent.getsockname()[1]}"
+            for client in (
+                AIOKafkaConsumer("orders", bootstrap_servers=servers),
+                AIOKafkaProducer(bootstrap_servers=servers, transactional_id="billing-1"),
+            ):
+                for _ in range(2):
+                    with pytest.raises(asyncio.TimeoutError):
+                        await asyncio.wait_for(client.start(), 0.1)
+                client._conf["bootstrap.servers"] = options["bootstrap_servers"]
+                async with client:
+                    if isinstance(client, AIOKafkaConsumer):
+                        assert client.assignment() == {ORDERS}
+                    else:
+                        await client.begin_transaction()
+                        await client.abort_transaction()
+
+    asyncio.run(asyncio.wait_for(run(), WAIT_S))
+
+
+def test_a_consumer_of_a_topic_that_does_not_exist_says_so(cluster: MockCluster) -> None:
+    async def read() -> None:
+        options: dict[str, Any] = {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "allow.auto.create.topics": False,
+            "request_timeout_ms": 300,
+        }
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await AIOKafkaConsumer("bills", **options).start()
+        async with AIOKafkaConsumer("bills", group_id="billing", **options) as consumer:
+            with pytest.raises(UnknownTopicOrPartitionError):
+                await consumer.getone()
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_topics_before_start_are_a_list_and_not_one_str(options: dict[str, Any]) -> None:
+    async def subscribe() -> None:
+        consumer = AIOKafkaConsumer(**options)
+        with pytest.raises(TypeError, match="list"):
+            consumer.subscribe("orders")
+        with pytest.raises(ValueError, match="pattern"):
+            consumer.subscribe()
+        consumer.subscribe(pattern="ord.*")
+        async with consumer:
+            assert (await consumer.getone()).topic == "orders"
+
+    asyncio.run(asyncio.wait_for(subscribe(), WAIT_S))

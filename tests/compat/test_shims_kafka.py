@@ -21,6 +21,7 @@ from kafka_native.compat.kafka.errors import (
     CommitFailedError,
     IllegalStateError,
     TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
@@ -269,3 +270,24 @@ def test_seek_refuses_negative_offsets(options: dict[str, Any]) -> None:
         next(consumer)
         with pytest.raises(ValueError, match="offset"):
             consumer.seek(ORDERS, -1)
+
+
+def test_a_seek_before_the_first_partitions_is_an_error(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", **options) as consumer:
+        for seek in (consumer.seek_to_beginning, consumer.seek_to_end):
+            with pytest.raises(ValueError, match="assigned"):
+                seek()
+        with pytest.raises(ValueError, match="assigned"):
+            consumer.seek(ORDERS, 4)
+        next(consumer)
+        consumer.seek_to_end()
+        consumer.seek_to_beginning()
+        assert next(consumer).offset == 0
+
+
+def test_a_consumer_of_a_topic_that_does_not_exist_says_so(cluster: MockCluster) -> None:
+    options: dict[str, Any] = {"allow_auto_create_topics": False, "request_timeout_ms": 300}
+    with pytest.raises(UnknownTopicOrPartitionError):
+        KafkaConsumer("bills", bootstrap_servers=cluster.bootstrap_servers, **options)
+    with KafkaConsumer("bills", bootstrap_servers=cluster.bootstrap_servers) as consumer:
+        assert consumer.assignment() == {TopicPartition("bills", 0)}

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -27,8 +28,10 @@ from kafka_native.compat._errors import (
     IllegalStateError,
     ProducerClosed,
     check_committed,
+    check_topic,
     committing,
     converted,
+    seeking,
 )
 from kafka_native.compat._listener import (
     ConsumerRebalanceListener,
@@ -38,7 +41,6 @@ from kafka_native.compat._listener import (
     callbacks_of,
 )
 from kafka_native.compat._options import (
-    AIOKAFKA_DEFAULTS,
     AIOKAFKA_PRODUCER,
     CONSUMER,
     CONSUMER_DEFAULTS,
@@ -46,6 +48,7 @@ from kafka_native.compat._options import (
     check_records_max,
     checked_offset,
     function,
+    login,
     pattern_of,
     properties,
 )
@@ -78,6 +81,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+REQUEST_TIMEOUT_MS = 40_000  # their default
+TOPIC_CHECK_S = 0.1
+"""The interval in which `AIOKafkaConsumer.start()` looks for a topic without a group."""
 NOT_STARTED = "the client isn't started: await start() first"
 
 
@@ -91,7 +97,7 @@ class AIOKafkaProducer:
         """
         self._key = function(options, "key_serializer")
         self._value = function(options, "value_serializer")
-        self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **AIOKAFKA_DEFAULTS})
+        self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **login(options)})
         self._client: AIOProducer | None = None
         self._is_stopped = False
 
@@ -103,11 +109,18 @@ class AIOKafkaProducer:
 
     async def start(self) -> None:
         """Create the client. With a transactional_id, take over the transactions of that id."""
-        if self._client is None:
+        if self._client is not None:
+            return
+        with converted():
+            client = self._client = AIOProducer(self._conf)
+        try:
             with converted():
-                self._client = AIOProducer(self._conf)
                 if "transactional.id" in self._conf:
-                    await self._client.init_transactions()
+                    await client.init_transactions()
+        except BaseException:  # another call begins again
+            self._client = None
+            await client.close()
+            raise
 
     async def stop(self) -> None:
         """Send what is queued, and close the client."""
@@ -237,7 +250,7 @@ class AIOKafkaConsumer:
         self._make = RecordMaker(
             function(options, "key_deserializer"), function(options, "value_deserializer"), tuple
         )
-        self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **AIOKAFKA_DEFAULTS})
+        self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **login(options)})
         self._client: AIOConsumer | None = None
 
     @property
@@ -247,20 +260,46 @@ class AIOKafkaConsumer:
         return self._client
 
     async def start(self) -> None:
-        """Create the client, and read what the constructor, `subscribe()` or `assign()` named."""
+        """Create the client, and read what the constructor, `subscribe()` or `assign()` named.
+
+        It doesn't wait for the partitions of a group. If it fails or is cancelled, the client is
+        closed, and another call begins again.
+
+        :raises UnknownTopicOrPartitionError: There is no such topic.
+        """
         if self._client is not None:
             return
         with converted():
             client = self._client = AIOConsumer(self._conf)
-            found = self._partitions
-            if self._pattern or (self._topics and "group.id" in self._conf):
-                self.subscribe(self._topics, self._pattern, self._listener)
-                return
-            for topic in self._topics:
-                known = (await client.list_topics(topic)).topics[topic]
-                found += [(topic, number) for number in known.partitions]
-            if found:
-                await client.assign(ours(found))
+        try:
+            with converted():
+                await self._begin(client)
+        except BaseException:
+            self._client = None
+            await client.close()
+            raise
+
+    async def _begin(self, client: AIOConsumer) -> None:
+        if self._pattern or (self._topics and "group.id" in self._conf):
+            self.subscribe(self._topics, self._pattern, self._listener)
+            return
+        found = list(self._partitions)
+        for topic in self._topics:
+            found += await self._partitions_of(client, topic)
+        if found:
+            await client.assign(ours(found))
+
+    async def _partitions_of(self, client: AIOConsumer, topic: str) -> list[tuple[str, int]]:
+        """Waits until the topic has partitions: a broker may have to create it."""
+        timeout_ms = float(self._conf.get("socket.timeout.ms", REQUEST_TIMEOUT_MS))
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(deadline - time.monotonic(), 0)
+            known = (await client.list_topics(topic, left_s)).topics[topic]
+            if known.partitions:
+                return [(topic, number) for number in known.partitions]
+            check_topic(known, time.monotonic() + TOPIC_CHECK_S < deadline)
+            await asyncio.sleep(TOPIC_CHECK_S)
 
     async def stop(self) -> None:
         """Commit if enable_auto_commit is on, leave the group, and close the client."""
@@ -355,14 +394,15 @@ class AIOKafkaConsumer:
         :param listener: Called inside `getone()` and `getmany()`, but not in `stop()`. The logger
             ``kafka_native.compat.aiokafka`` has its exceptions.
         """
+        subscription = pattern_of(topics, pattern)
         callbacks = callbacks_of(listener, self._assigned, self._called)
+        if self._client is None:
+            self._topics, self._pattern = [] if pattern else subscription, pattern
+            self._partitions, self._listener = [], listener
+            return
         with converted():
-            if self._client is None:
-                self._topics, self._pattern = list(topics), pattern
-                self._partitions, self._listener = [], listener
-                return
             assign, revoke, lose = map(self._client._deferred, callbacks)
-            self._client._core.subscribe(pattern_of(topics, pattern), assign, revoke, lose)
+            self._client._core.subscribe(subscription, assign, revoke, lose)
 
     async def _assigned(self, method: Method, partitions: Ours) -> None:
         assign(self._started._core, partitions)
@@ -403,18 +443,23 @@ class AIOKafkaConsumer:
         """Continue at an offset."""
         [where] = ours([partition])
         where.offset = checked_offset(offset)
-        with converted():
+        with seeking(IllegalStateError):
             self._started._core.seek(where)
+
+    def _assigned_ones(self) -> frozenset[TopicPartition]:
+        if found := self.assignment():
+            return found
+        raise IllegalStateError("no partitions are assigned yet")
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Continue at the first message of these partitions, or of all."""
-        with converted():
-            await self._started.seek_to_beginning(ours(partitions) or None)
+        with seeking(IllegalStateError):
+            await self._started.seek_to_beginning(ours(partitions or self._assigned_ones()))
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Continue after the last message of these partitions, or of all."""
-        with converted():
-            await self._started.seek_to_end(ours(partitions) or None)
+        with seeking(IllegalStateError):
+            await self._started.seek_to_end(ours(partitions or self._assigned_ones()))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no messages of these partitions until `resume()`."""

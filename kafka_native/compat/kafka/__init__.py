@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -26,9 +27,11 @@ from kafka_native.compat._errors import (
     KafkaError,
     KafkaTimeoutError,
     check_committed,
+    check_topic,
     committing,
     converted,
     error_of,
+    seeking,
 )
 from kafka_native.compat._listener import (
     ConsumerRebalanceListener,
@@ -80,6 +83,9 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 MAX_BLOCK_MS = 60_000  # their default: send() waits while the queue is full
+REQUEST_TIMEOUT_MS = 30_000  # their default
+TOPIC_CHECK_S = 0.1
+"""The interval in which the constructor of a consumer without a group looks for its topics."""
 POLL_S = 0.1
 """The longest wait before `FutureRecordMetadata.get()` looks at its outcome again."""
 
@@ -334,27 +340,34 @@ class KafkaConsumer:
         """Create the client, and subscribe to the topics.
 
         :raises TypeError: An option is unknown, or has no counterpart.
+        :raises UnknownTopicOrPartitionError: There is no such topic, for a consumer without a
+            group.
         """
         self._make = RecordMaker(
             function(options, "key_deserializer"), function(options, "value_deserializer"), list
         )
         wait_ms = options.pop("consumer_timeout_ms", float("inf"))
         self._wait_s = None if wait_ms == float("inf") else wait_ms / 1000
-        defaults = {**CONSUMER_DEFAULTS, "allow.auto.create.topics": True}
-        conf = properties(options, KAFKA_CONSUMER, defaults)
+        conf = properties(options, KAFKA_CONSUMER, CONSUMER_DEFAULTS)
         self._is_closed = False
         with converted():
             self._client = Consumer(conf)
             if topics and "group.id" in conf:
                 self._client.subscribe(list(topics))
             elif topics:
-                self._client.assign(
-                    ours(
-                        (topic, number)
-                        for topic in topics
-                        for number in self._client.list_topics(topic).topics[topic].partitions
-                    )
-                )
+                wait_ms = float(conf.get("socket.timeout.ms", REQUEST_TIMEOUT_MS))
+                found = [self._partitions_of(topic, wait_ms / 1000) for topic in topics]
+                self._client.assign(ours(chain(*found)))
+
+    def _partitions_of(self, topic: str, timeout_s: float) -> list[tuple[str, int]]:
+        """Waits until the topic has partitions: a broker may have to create it."""
+        deadline = time.monotonic() + timeout_s
+        while True:
+            known = self._client.list_topics(topic, _left_s(deadline)).topics[topic]
+            if known.partitions:
+                return [(topic, number) for number in known.partitions]
+            check_topic(known, time.monotonic() + TOPIC_CHECK_S < deadline)
+            time.sleep(TOPIC_CHECK_S)
 
     def _give_back(self, messages: list[Message]) -> None:
         give_back(self._client._client, self._client._control.fetches, messages)
@@ -453,18 +466,23 @@ class KafkaConsumer:
         """Continue at an offset."""
         [where] = ours([partition])
         where.offset = checked_offset(offset)
-        with converted():
+        with seeking(ValueError):
             self._client.seek(where)
+
+    def _assigned_ones(self) -> set[TopicPartition]:
+        if found := self.assignment():
+            return found
+        raise ValueError("no partitions are assigned yet")
 
     def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Continue at the first message of these partitions, or of all."""
-        with converted():
-            self._client.seek_to_beginning(ours(partitions) or None)
+        with seeking(ValueError):
+            self._client.seek_to_beginning(ours(partitions or self._assigned_ones()))
 
     def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Continue after the last message of these partitions, or of all."""
-        with converted():
-            self._client.seek_to_end(ours(partitions) or None)
+        with seeking(ValueError):
+            self._client.seek_to_end(ours(partitions or self._assigned_ones()))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no messages of these partitions until `resume()`."""
