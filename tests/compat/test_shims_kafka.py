@@ -20,6 +20,7 @@ from kafka_native.compat.kafka.errors import (
     BrokerResponseError,
     CommitFailedError,
     IllegalStateError,
+    KafkaTimeoutError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -291,3 +292,22 @@ def test_a_consumer_of_a_topic_that_does_not_exist_says_so(cluster: MockCluster)
         KafkaConsumer("bills", bootstrap_servers=cluster.bootstrap_servers, **options)
     with KafkaConsumer("bills", bootstrap_servers=cluster.bootstrap_servers) as consumer:
         assert consumer.assignment() == {TopicPartition("bills", 0)}
+
+
+def test_time_limits_are_accepted(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", enable_auto_commit=False, **options) as consumer:
+        next(consumer)
+        assert consumer.position(ORDERS, timeout_ms=1000) == 1
+        consumer.commit({ORDERS: OffsetAndMetadata(1, "note", -1)})
+        found = consumer.committed(ORDERS, metadata=True, timeout_ms=WAIT_S * 1000)
+        assert isinstance(found, OffsetAndMetadata)
+        assert found[:2] == (1, "note")
+        assert consumer.beginning_offsets([ORDERS], timeout_ms=WAIT_S * 1000) == {ORDERS: 0}
+        assert consumer.end_offsets([ORDERS], timeout_ms=WAIT_S * 1000) == {ORDERS: 6}
+        with pytest.raises(KafkaTimeoutError):
+            consumer.end_offsets([ORDERS], timeout_ms=0)
+        consumer.close(autocommit=False, timeout_ms=WAIT_S * 1000)
+    with KafkaConsumer("orders", **options) as consumer:
+        assert consumer.committed(ORDERS) == 1
+        with pytest.raises(TypeError, match="enable_auto_commit"):
+            consumer.close(autocommit=False)

@@ -65,6 +65,7 @@ from kafka_native.compat._records import (
     ours,
     theirs,
 )
+from kafka_native.consumer import CLOSE_S
 from kafka_native.consumer_events import give_back
 
 if TYPE_CHECKING:
@@ -323,6 +324,10 @@ class KafkaProducer:
             self._client.send_offsets_to_transaction(offsets_of(offsets), group_of(group_metadata))
 
 
+def _seconds(timeout_ms: float | None) -> float:
+    return -1.0 if timeout_ms is None else timeout_ms / 1000
+
+
 def _called(method: Method, partitions: Ours) -> None:
     try:
         method(theirs(partitions))
@@ -350,6 +355,7 @@ class KafkaConsumer:
         self._wait_s = None if wait_ms == float("inf") else wait_ms / 1000
         conf = properties(options, KAFKA_CONSUMER, CONSUMER_DEFAULTS)
         self._is_closed = False
+        self._commits_at_close = str(conf.get("enable.auto.commit", True)).lower() != "false"
         with converted():
             self._client = Consumer(conf)
             if topics and "group.id" in conf:
@@ -498,8 +504,11 @@ class KafkaConsumer:
         """Return the paused partitions."""
         return theirs(self._client.paused())
 
-    def position(self, partition: tuple[str, int]) -> int:
-        """Return the next offset of a partition. It is negative until the first message is read."""
+    def position(self, partition: tuple[str, int], timeout_ms: float | None = None) -> int:
+        """Return the next offset of a partition. It is negative until the first message is read.
+
+        :param timeout_ms: Has no effect: the call waits for no broker.
+        """
         with converted():
             return self._client.position(ours([partition]))[0].offset
 
@@ -523,28 +532,56 @@ class KafkaConsumer:
             _, high = self._client.get_watermark_offsets(ours([partition])[0], cached=True)
         return high if high >= 0 else None
 
-    def committed(self, partition: tuple[str, int]) -> int | None:
-        """Return the group's committed offset; None if there is none."""
+    def committed(
+        self,
+        partition: tuple[str, int],
+        metadata: bool = False,
+        timeout_ms: float | None = None,
+    ) -> int | OffsetAndMetadata | None:
+        """Return the group's committed offset; None if there is none.
+
+        :param metadata: Return an OffsetAndMetadata.
+        :raises KafkaTimeoutError: The time is up.
+        """
         with converted():
-            [found] = self._client.committed(ours([partition]))
-        return found.offset if found.offset >= 0 else None
+            [found] = self._client.committed(ours([partition]), _seconds(timeout_ms))
+        if found.offset < 0:
+            return None
+        if not metadata:
+            return found.offset
+        epoch = -1 if found.leader_epoch is None else found.leader_epoch
+        return OffsetAndMetadata(found.offset, found.metadata or "", epoch)
 
-    def beginning_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the first offset of each partition."""
-        return {where: low for where, (low, _) in self._watermarks(partitions).items()}
+    def beginning_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition.
 
-    def end_offsets(self, partitions: Iterable[tuple[str, int]]) -> dict[TopicPartition, int]:
-        """Return the next offset of each partition."""
-        return {where: high for where, (_, high) in self._watermarks(partitions).items()}
+        :raises KafkaTimeoutError: The time is up.
+        """
+        found = self._watermarks(partitions, timeout_ms)
+        return {where: low for where, (low, _) in found.items()}
+
+    def end_offsets(
+        self, partitions: Iterable[tuple[str, int]], timeout_ms: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Return the next offset of each partition.
+
+        :raises KafkaTimeoutError: The time is up.
+        """
+        found = self._watermarks(partitions, timeout_ms)
+        return {where: high for where, (_, high) in found.items()}
 
     def _watermarks(
-        self, partitions: Iterable[tuple[str, int]]
+        self, partitions: Iterable[tuple[str, int]], timeout_ms: float | None
     ) -> dict[TopicPartition, tuple[int, int]]:
+        deadline = None if timeout_ms is None else time.monotonic() + timeout_ms / 1000
+        found = {}
         with converted():
-            return {
-                TopicPartition(each.topic, each.partition): self._client.get_watermark_offsets(each)
-                for each in ours(partitions)
-            }
+            for each in ours(partitions):
+                where = TopicPartition(each.topic, each.partition)
+                found[where] = self._client.get_watermark_offsets(each, _left_s(deadline))
+        return found
 
     def topics(self) -> set[str]:
         """Return the names of the cluster's topics."""
@@ -556,11 +593,18 @@ class KafkaConsumer:
         with converted():
             return set(self._client.list_topics(topic).topics[topic].partitions)
 
-    def close(self) -> None:
-        """Commit if enable_auto_commit is on, leave the group, and close the client."""
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Commit if enable_auto_commit is on, leave the group, and close the client.
+
+        :param timeout_ms: 30 s by default.
+        :raises TypeError: ``autocommit`` is false, but enable_auto_commit is on.
+        """
+        if not autocommit and self._commits_at_close:
+            text = "close(autocommit=False) has no counterpart: set enable_auto_commit=False"
+            raise TypeError(text)
         self._is_closed = True
         with converted():
-            self._client.close()
+            self._client.close(CLOSE_S if timeout_ms is None else timeout_ms / 1000)
 
     def __enter__(self) -> Self:
         """Return this consumer: it is its own iterator."""
