@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from kafka_native import Producer
-from kafka_native.compat.aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from kafka_native.compat.aiokafka import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRebalanceListener,
+    TopicPartition,
+)
 from kafka_native.compat.aiokafka.errors import (
     CommitFailedError,
     ConsumerStoppedError,
@@ -221,3 +227,45 @@ def test_topics_before_start_are_a_list_and_not_one_str(options: dict[str, Any])
             assert (await consumer.getone()).topic == "orders"
 
     asyncio.run(asyncio.wait_for(subscribe(), WAIT_S))
+
+
+def test_unsubscribing_does_not_block_the_loop_and_a_new_subscription_follows(
+    options: dict[str, Any],
+) -> None:
+    async def read() -> None:
+        events: list[str] = []
+
+        class Listener(ConsumerRebalanceListener):
+            async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+                await asyncio.sleep(0)
+                events.append("assigned")
+
+            async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+                await asyncio.sleep(0)
+                events.append("revoked")
+
+        async with AIOKafkaConsumer(**options) as consumer:
+            consumer.subscribe(["orders"], listener=Listener())
+            assert (await consumer.getone()).offset == 0
+            before_s = time.monotonic()
+            consumer.unsubscribe()
+            assert time.monotonic() - before_s < 10
+            assert await consumer.getmany(timeout_ms=100) == {}
+            assert events == ["assigned", "revoked"]
+            consumer.subscribe(["orders"], listener=Listener())
+            assert (await consumer.getone()).offset == 1
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))
+
+
+def test_unsubscribing_ends_reading_without_a_group(cluster: MockCluster) -> None:
+    async def read() -> None:
+        async with AIOKafkaConsumer(
+            "orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+        ) as consumer:
+            assert (await consumer.getone()).offset == 0
+            consumer.unsubscribe()
+            assert consumer.assignment() == frozenset()
+            assert await consumer.getmany(timeout_ms=100) == {}
+
+    asyncio.run(asyncio.wait_for(read(), WAIT_S))

@@ -311,3 +311,11 @@ def test_time_limits_are_accepted(options: dict[str, Any]) -> None:
         assert consumer.committed(ORDERS) == 1
         with pytest.raises(TypeError, match="enable_auto_commit"):
             consumer.close(autocommit=False)
+
+
+def test_unsubscribing_ends_reading_without_a_group(options: dict[str, Any]) -> None:
+    with KafkaConsumer("orders", **options | {"group_id": None}) as consumer:
+        assert next(consumer).offset == 0
+        consumer.unsubscribe()
+        assert consumer.assignment() == set()
+        assert consumer.poll(100) == {}

@@ -419,9 +419,14 @@ class AIOKafkaConsumer:
             logger.exception("%s has raised", getattr(method, "__qualname__", method))
 
     def unsubscribe(self) -> None:
-        """Leave the group, and read no topic."""
+        """Leave the group, and read no topic or partition.
+
+        The listener is called inside the next `getone()` or `getmany()`.
+        """
+        core = self._started._core
         with converted():
-            self._started._core.unsubscribe()
+            # not core.unsubscribe(): it would wait for the listener, which this loop has to run
+            (core._begin_unsubscribe() if core.subscription() else core._begin_unassign()).result()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics of the subscription."""

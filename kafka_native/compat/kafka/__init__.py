@@ -451,9 +451,12 @@ class KafkaConsumer:
         _called(method, partitions)
 
     def unsubscribe(self) -> None:
-        """Leave the group, and read no topic."""
+        """Leave the group, and read no topic or partition."""
         with converted():
-            self._client.unsubscribe()
+            if self._client.subscription():
+                self._client.unsubscribe()
+            else:
+                self._client.unassign()
 
     def subscription(self) -> set[str]:
         """Return the topics of the subscription."""
