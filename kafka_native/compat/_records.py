@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -55,6 +56,8 @@ class ConsumerRecord:
 
 Function = Callable[[Any], Any]
 
+logger = logging.getLogger(__package__)
+
 
 class RecordMaker:
     """Makes records of messages, with a program's deserializers."""
@@ -65,8 +68,11 @@ class RecordMaker:
         self._value = value
         self._headers = headers
 
-    def _record(self, message: Message) -> ConsumerRecord:
+    def _record(self, message: Message) -> ConsumerRecord | None:
         if cause := message.error():
+            if cause.code() == kafka_native.KafkaError._MAX_POLL_EXCEEDED:
+                logger.warning("%s", cause.str())  # as their clients: this one joins again
+                return None
             raise error_of(cause)
         topic, partition, offset = message.topic(), message.partition(), message.offset()
         assert topic is not None
@@ -97,7 +103,7 @@ class RecordMaker:
         program hasn't got. As in their clients, a message that can't be deserialized stays the next
         one of its partition.
         """
-        found: list[ConsumerRecord] = []
+        found: list[ConsumerRecord | None] = []
         try:
             # extend() keeps the records before an exception
             found.extend(self._record(message) for message in messages)
@@ -110,7 +116,7 @@ class RecordMaker:
         except BaseException:  # Ctrl+C: the program gets none of these
             give_back(messages)
             raise
-        return found
+        return [each for each in found if each is not None]
 
 
 def message_fields(

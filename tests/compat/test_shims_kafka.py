@@ -319,3 +319,21 @@ def test_unsubscribing_ends_reading_without_a_group(options: dict[str, Any]) -> 
         consumer.unsubscribe()
         assert consumer.assignment() == set()
         assert consumer.poll(100) == {}
+
+
+def test_a_slow_program_joins_again_and_gets_no_exception(
+    options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    slow = {
+        "session_timeout_ms": 500,
+        "heartbeat_interval_ms": 100,
+        "max_poll_interval_ms": 500,
+        "enable_auto_commit": False,
+    }
+    with KafkaConsumer("orders", **options, **slow) as consumer:
+        assert next(consumer).offset == 0
+        wait_for(lambda: not consumer._client._control.member.joined)
+        assert next(consumer).offset == 0
+    assert [each.name for each in caplog.records if "max.poll" in each.message] == [
+        "kafka_native.compat"
+    ]

@@ -331,11 +331,13 @@ class AIOKafkaConsumer:
         :raises ConsumerStoppedError: The consumer is stopped, or was during the call.
         """
         self._check_stopped()
-        with converted():
-            message = await self._started.poll()
-        if message is None:
-            raise ConsumerStoppedError
-        return self._records([message])[0]
+        while True:
+            with converted():
+                message = await self._started.poll()
+            if message is None:
+                raise ConsumerStoppedError
+            for record in self._records([message]):
+                return record
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None

@@ -392,11 +392,13 @@ class KafkaConsumer:
         """
         if self._is_closed:
             raise StopIteration
-        with converted():
-            message = self._client.poll(self._wait_s)
-        if message is None:
-            raise StopIteration
-        return self._records([message])[0]
+        while True:
+            with converted():
+                message = self._client.poll(self._wait_s)
+            if message is None:
+                raise StopIteration
+            for record in self._records([message]):
+                return record
 
     def poll(
         self, timeout_ms: float = 0, max_records: int | None = None
