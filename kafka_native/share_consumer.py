@@ -6,6 +6,7 @@ import operator
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -596,7 +597,7 @@ class ShareConsumer(ExclusiveClient):
         """Waits for the next message that isn't an error; an error is raised as KafkaException.
 
         After all messages of the last `poll()`, it calls `poll()` again. The iteration ends after
-        `wakeup()`.
+        `wakeup()`. In implicit mode, a commit accepts only messages that it has returned.
         """
         while True:
             message = next(self._batch, None)
@@ -818,8 +819,14 @@ class ShareConsumer(ExclusiveClient):
             self._core._serve_until(lambda: True, 0.0)
 
     def _collect(self) -> list[Acknowledgement]:
-        """Takes the outcomes to send. In implicit mode it accepts the records of the last poll."""
-        return self._held.collect(accept=not self._explicit and self._unreturned is None)
+        """Takes the outcomes to send. In implicit mode it accepts the records of the last poll.
+
+        But not those that an iteration hasn't returned yet.
+        """
+        if self._explicit or self._unreturned is not None:
+            return self._held.collect(accept=False)
+        rest = ((each.topic(), each.partition(), each.offset()) for each in copy(self._batch))
+        return self._held.collect(accept=True, keep=rest)
 
     def _post_commit(self) -> None:
         pending = self._collect()
