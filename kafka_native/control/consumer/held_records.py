@@ -13,7 +13,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, find_finished, set_types
+from kafka_native._native.share_core import (
+    ACCEPT,
+    GAP,
+    RELEASE,
+    UNDECIDED,
+    find_finished,
+    set_types,
+)
 from kafka_native.errors import KafkaError
 
 ShareKey: TypeAlias = tuple[bytes, int]
@@ -30,11 +37,14 @@ LAST_EPOCH = 0x7FFFFFFF
 
 SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
 RENEWED = 0xFD  # and of one whose renewal was sent: it has no final acknowledgement yet
+UNREADABLE = 0xFC  # of one that the client releases, because it can't be read
 KEPT = 0xFB  # of one that the running collect() doesn't accept
 _ROWS = bytes(status == UNDECIDED for status in range(256))
-_FINISHED = bytes([GAP, SENT])
-_FINISHED_OR_EXPIRED = bytes([GAP, SENT, RENEWED])
-_FINAL = re.compile(rb"[\x00-\x03]+")
+_UNREADABLE_OF_RELEASE = bytes(UNREADABLE if status == RELEASE else status for status in range(256))
+_RELEASE_OF_UNREADABLE = bytes(RELEASE if status == UNREADABLE else status for status in range(256))
+_FINISHED = bytes([GAP, SENT, UNREADABLE])
+_FINISHED_OR_EXPIRED = bytes([GAP, SENT, UNREADABLE, RENEWED])
+_FINAL = re.compile(rb"[\x00-\x03\xFC]+")
 _RENEWALS = re.compile(rb"\x04+")
 
 
@@ -84,7 +94,7 @@ class HeldRange:
     def _take(self, statuses: re.Pattern[bytes], then: int) -> list[Batch]:
         found = []
         for run in statuses.finditer(self.statuses):
-            types = bytes(run.group())
+            types = bytes(run.group()).translate(_RELEASE_OF_UNREADABLE)
             one = types.count(types[0]) == len(types)
             found.append(
                 (self.first + run.start(), self.first + run.end() - 1, types[:1] if one else types)
@@ -179,6 +189,8 @@ class HeldRecords:
         ranges = self._ranges.setdefault((acquired.topic, acquired.key[1]), [])
         rows = []
         for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
+            # open_acquired() releases what can't be read; the application can't change that
+            status = status.translate(_UNREADABLE_OF_RELEASE)
             held = HeldRange(acquired.session, acquired.key, first, status)
             ranges.append(held)
             rows.append(HeldRows(held, bytes(status.translate(_ROWS))))
