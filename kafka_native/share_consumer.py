@@ -424,7 +424,9 @@ class ShareConsumer(ExclusiveClient):
             while True:
                 in_time = self._serve(inbox.ready, self._begin_fetch(), left_s(deadline))
                 taken = take()
-                if len(taken) or inbox.is_woken or not in_time:
+                if len(taken):
+                    return taken  # a wakeup() is for the next call
+                if inbox.is_woken or not in_time:
                     inbox.is_woken = False
                     return taken
         finally:

@@ -190,7 +190,9 @@ class AIOShareConsumer:
                 if self._closing is not None:
                     self._drop_arrived()
                 taken = take()
-                if len(taken) or inbox.is_woken or self._closing is not None or not in_time:
+                if len(taken):
+                    return taken  # a wakeup() is for the next call
+                if inbox.is_woken or self._closing is not None or not in_time:
                     inbox.is_woken = False
                     return taken
         finally:

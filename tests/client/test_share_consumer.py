@@ -244,6 +244,17 @@ def test_wakeup_from_another_thread_ends_a_poll(client: Client, topic: str, grou
         assert consumer.poll().is_empty()
 
 
+def test_wakeup_ends_an_iteration_although_records_have_arrived(
+    client: Client, topic: str, group: str
+) -> None:
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        consumer.poll(0)
+        wait_for(lambda: consumer._inbox.fetched, "records")
+        consumer.wakeup()
+        assert len(list(consumer)) == 5
+
+
 def test_two_threads_at_once_are_refused(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         thread = threading.Thread(target=consumer.poll)
