@@ -446,7 +446,15 @@ class ShareConsumer(ExclusiveClient):
 
     def _take(self) -> list[Message]:
         """Decodes the records that have arrived."""
-        found = []
+        found: list[Message] = []
+        try:
+            self._take_into(found)
+        except BaseException:  # Ctrl+C
+            self._release(found)
+            raise
+        return found
+
+    def _take_into(self, found: list[Message]) -> None:
         fetched, notices = self._inbox.fetched, self._client.engine.notices
         while notices:
             topic, partition, _, error = notices.popleft()
@@ -475,7 +483,13 @@ class ShareConsumer(ExclusiveClient):
                     )
                 )
             self._held.add(acquired, statuses)
-        return found
+
+    def _release(self, messages: Iterable[AnyMessage]) -> None:
+        """Releases records that the application doesn't get, so that no commit accepts them."""
+        for each in messages:
+            topic, partition, offset = each.topic(), each.partition(), each.offset()
+            if topic is not None and partition is not None and offset is not None:
+                self._held.acknowledge(topic, partition, offset, AcknowledgeType.RELEASE)
 
     def _is_expired(self, acquired: Acquired) -> bool:
         """Whether the broker delivers these records again, to any member."""
