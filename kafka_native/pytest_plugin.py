@@ -124,9 +124,12 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
     with MockCluster(**settings) as cluster:
         for name in topics:
             cluster.create_topic(name, topics[name] if isinstance(topics, Mapping) else 1)
-        _clusters[cluster.bootstrap_servers] = cluster
-        yield cluster
-        del _clusters[cluster.bootstrap_servers]
+        servers = cluster.bootstrap_servers  # a test may change the address of a broker
+        _clusters[servers] = cluster
+        try:
+            yield cluster
+        finally:
+            del _clusters[servers]
 
 
 @pytest.fixture(scope=_scope)

@@ -94,6 +94,23 @@ def test_both_have_run():
     assert "3 passed" in shown, shown
 
 
+def test_a_test_may_move_a_broker_and_close_the_cluster(tmp_path: Path) -> None:
+    shown = run(
+        tmp_path,
+        test_app="""
+def test_move(kafka_faults, kafka_topic, kafka_config):
+    kafka_faults.broker_down(1)
+    kafka_faults.broker_up(1, port=0)
+    kafka_faults.advertise(2, "localhost:9092")
+
+def test_close(kafka_cluster, kafka_topic):
+    kafka_cluster.close()
+""",
+    )
+    assert "2 passed" in shown, shown
+    assert "error" not in shown, shown
+
+
 @pytest.mark.parametrize("scope", ["class", "module", "session"])
 def test_a_marker_of_one_test_is_refused_if_tests_share_the_cluster(
     tmp_path: Path, scope: str
