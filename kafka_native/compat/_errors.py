@@ -48,6 +48,10 @@ class CommitFailedError(KafkaError):
     """The group has given the partitions to others, so the offsets aren't committed."""
 
 
+class NoOffsetForPartitionError(KafkaError):
+    """There is no committed offset, and auto_offset_reset is none."""
+
+
 class BrokerResponseError(KafkaError):
     """A broker answered with an error."""
 
@@ -101,6 +105,9 @@ def error_of(cause: kafka_native.KafkaError) -> KafkaError:
     code = cause.code()
     usual = BrokerResponseError if code > 0 else KafkaError
     kind = _RESPONSES.get(code) or _LOCAL.get(code) or usual
+    if code == _CODES._AUTO_OFFSET_RESET:  # it has two reasons
+        is_position = "out of range" in cause.str()
+        kind = OffsetOutOfRangeError if is_position else NoOffsetForPartitionError
     error = kind(cause.str())
     if kind.errno is None:
         error.errno = code  # type: ignore[misc]  # their instances have it, too

@@ -97,6 +97,8 @@ REFUSED: Final = {
 }
 """Options without a counterpart of one property, and what to do."""
 
+BOOTSTRAP_SERVERS: Final = "localhost:9092"
+"""Their default."""
 DEFAULTS: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
 CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {
     "isolation.level": "read_uncommitted",
@@ -126,6 +128,7 @@ def properties(
         else:
             near = difflib.get_close_matches(name, known, 1)
             raise TypeError(f"unknown option {name}{f': did you mean {near[0]}?' if near else ''}")
+    found.setdefault("bootstrap.servers", BOOTSTRAP_SERVERS)
     weak = found.get("acks", "all") not in ("all", "-1", -1)
     if weak and "transactional.id" not in found:
         found.setdefault("enable.idempotence", False)

@@ -336,7 +336,7 @@ def test_properties() -> None:
         "ssl.ca.pem": "x",
     }
     none = _options.properties({"auto_offset_reset": "none"}, _options.CONSUMER, {})
-    assert none == {"auto.offset.reset": "error"}
+    assert none == {"auto.offset.reset": "error", "bootstrap.servers": "localhost:9092"}
 
 
 @pytest.fixture

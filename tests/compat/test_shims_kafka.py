@@ -21,6 +21,8 @@ from kafka_native.compat.kafka.errors import (
     CommitFailedError,
     IllegalStateError,
     KafkaTimeoutError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -337,3 +339,13 @@ def test_a_slow_program_joins_again_and_gets_no_exception(
     assert [each.name for each in caplog.records if "max.poll" in each.message] == [
         "kafka_native.compat"
     ]
+
+
+def test_without_a_reset_the_reason_has_its_class(options: dict[str, Any]) -> None:
+    with KafkaConsumer(**options | {"auto_offset_reset": "none"}) as consumer:
+        consumer.assign([ORDERS])
+        with pytest.raises(NoOffsetForPartitionError):
+            next(consumer)
+        consumer.seek(ORDERS, 100)
+        with pytest.raises(OffsetOutOfRangeError):
+            next(consumer)
