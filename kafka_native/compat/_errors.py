@@ -75,9 +75,11 @@ GroupAuthorizationFailedError = _response("GroupAuthorizationFailedError", 30)
 ClusterAuthorizationFailedError = _response("ClusterAuthorizationFailedError", 31)
 UnsupportedVersionError = _response("UnsupportedVersionError", 35)
 TopicAlreadyExistsError = _response("TopicAlreadyExistsError", 36)
+ProducerFencedError = _response("ProducerFencedError", 90)
 
 _CODES = kafka_native.KafkaError
 _RESPONSES = {each.errno: each for each in BrokerResponseError.__subclasses__()}
+_RESPONSES[_CODES.INVALID_PRODUCER_EPOCH] = ProducerFencedError  # as in their clients
 _LOCAL: dict[int, type[KafkaError]] = {
     _CODES._TIMED_OUT: KafkaTimeoutError,
     _CODES._MSG_TIMED_OUT: KafkaTimeoutError,
@@ -86,6 +88,7 @@ _LOCAL: dict[int, type[KafkaError]] = {
     _CODES._RESOLVE: KafkaConnectionError,
     _CODES._ALL_BROKERS_DOWN: KafkaConnectionError,
     _CODES._AUTHENTICATION: AuthenticationFailedError,
+    _CODES._FENCED: ProducerFencedError,
     _CODES._STATE: IllegalStateError,
     _CODES._UNKNOWN_GROUP: IllegalStateError,
     _CODES._UNKNOWN_TOPIC: UnknownTopicOrPartitionError,

@@ -10,6 +10,7 @@ import pytest
 
 import kafka_native
 from kafka_native import Message
+from kafka_native.compat.aiokafka.errors import ProducerFenced
 from kafka_native.compat.kafka import (
     KafkaConsumer,
     KafkaProducer,
@@ -20,9 +21,11 @@ from kafka_native.compat.kafka.errors import (
     BrokerResponseError,
     CommitFailedError,
     IllegalStateError,
+    KafkaError,
     KafkaTimeoutError,
     NoOffsetForPartitionError,
     OffsetOutOfRangeError,
+    ProducerFencedError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
 )
@@ -349,3 +352,20 @@ def test_without_a_reset_the_reason_has_its_class(options: dict[str, Any]) -> No
         consumer.seek(ORDERS, 100)
         with pytest.raises(OffsetOutOfRangeError):
             next(consumer)
+
+
+def test_a_producer_with_a_newer_instance_is_fenced(cluster: MockCluster) -> None:
+    options = {
+        "bootstrap_servers": cluster.bootstrap_servers,
+        "transactional_id": "billing-1",
+    }
+    with KafkaProducer(**options) as first, KafkaProducer(**options) as second:
+        first.init_transactions()
+        first.begin_transaction()
+        first.send("orders", b"tea").get(WAIT_S)
+        second.init_transactions()
+        with pytest.raises(ProducerFencedError):
+            first.commit_transaction()
+        with pytest.raises(ProducerFencedError):
+            first.begin_transaction()
+    assert issubclass(ProducerFenced, KafkaError)

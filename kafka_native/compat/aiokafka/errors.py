@@ -27,6 +27,7 @@ from kafka_native.compat._errors import (
     UnknownTopicOrPartitionError,
     UnsupportedVersionError,
 )
+from kafka_native.compat._errors import ProducerFencedError as ProducerFenced
 
 __all__ = [
     "AuthenticationFailedError",
@@ -47,6 +48,7 @@ __all__ = [
     "NotLeaderForPartitionError",
     "OffsetOutOfRangeError",
     "ProducerClosed",
+    "ProducerFenced",
     "RebalanceInProgressError",
     "RequestTimedOutError",
     "TopicAlreadyExistsError",
