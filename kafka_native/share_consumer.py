@@ -54,6 +54,7 @@ from kafka_native.control.consumer.share_group import ShareConsumerControl, Shar
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
+from kafka_native.error import ConsumeError
 from kafka_native.errors import (
     IllegalStateException,
     KafkaError,
@@ -614,6 +615,9 @@ class ShareConsumer(ExclusiveClient):
 
         After all messages of the last `poll()`, it calls `poll()` again. The iteration ends after
         `wakeup()`. In implicit mode, a commit accepts only messages that it has returned.
+
+        If a deserializer has raised, the exception is a ConsumeError. Its ``kafka_message`` is the
+        record: acknowledge it.
         """
         while True:
             message = next(self._batch, None)
@@ -622,8 +626,8 @@ class ShareConsumer(ExclusiveClient):
                 if messages.is_empty():
                     raise StopIteration
                 self._batch = iter(messages)
-            elif (error := message.error()) is not None:
-                raise KafkaException(error)
+            elif message.error() is not None:
+                raise exception_of(message)
             else:
                 return message
 
@@ -1049,6 +1053,15 @@ def _unusable(topic: str, partition: int, status: int, offset: int) -> tuple[int
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
     text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
     return offset, KafkaError(code, text)
+
+
+def exception_of(message: AnyMessage) -> KafkaException:
+    """The exception that an iteration raises for a message with an error."""
+    error = message.error()
+    assert error is not None
+    if error.code() in (KafkaError._KEY_DESERIALIZATION, KafkaError._VALUE_DESERIALIZATION):
+        return ConsumeError(error, kafka_message=message)
+    return KafkaException(error)
 
 
 def timeout_s_of(timeout: float) -> float:

@@ -25,7 +25,14 @@ from kafka_native.errors import (
     KafkaError,
     KafkaException,
 )
-from kafka_native.share_consumer import CLOSE_S, CLOSED_TEXT, ShareConsumer, Taken, timeout_s_of
+from kafka_native.share_consumer import (
+    CLOSE_S,
+    CLOSED_TEXT,
+    ShareConsumer,
+    Taken,
+    exception_of,
+    timeout_s_of,
+)
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import AcknowledgeType, AnyMessage, Messages, TopicPartition, Uuid
 
@@ -242,8 +249,8 @@ class AIOShareConsumer:
                 if messages.is_empty():
                     raise StopAsyncIteration
                 core._batch = iter(messages)
-            elif (error := message.error()) is not None:
-                raise KafkaException(error)
+            elif message.error() is not None:
+                raise exception_of(message)
             else:
                 return message
 

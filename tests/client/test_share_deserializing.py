@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_native import AcknowledgeType, DeserializingShareConsumer, KafkaError
+from kafka_native.error import ConsumeError
 from kafka_native.mock.share_partitions import State
 from kafka_native.serialization import IntegerDeserializer, SerializationContext, StringDeserializer
 from tests.client.share_support import new_group, take
@@ -79,3 +80,26 @@ def test_no_commit_accepts_records_of_an_interrupted_poll(client: Client) -> Non
         assert [(each.offset(), each.delivery_count()) for each in found] == [
             (number, 2) for number in range(5)
         ]
+
+
+def test_an_iteration_hands_over_the_record_that_cannot_be_deserialized(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    produce(client, topic, (None, INTEGER), (None, b"bad"), (None, INTEGER))
+    conf = {
+        "bootstrap.servers": client.bootstrap,
+        "group.id": group,
+        "value.deserializer": IntegerDeserializer(),
+        "share.acknowledgement.mode": "explicit",
+    }
+    with DeserializingShareConsumer(conf) as consumer:
+        consumer.subscribe([topic])
+        consumer.acknowledge(next(consumer))
+        with pytest.raises(ConsumeError) as raised:
+            next(consumer)
+        bad = raised.value.kafka_message
+        assert bad is not None
+        assert (raised.value.code, bad.value()) == (KafkaError._VALUE_DESERIALIZATION, b"bad")
+        consumer.acknowledge(bad, AcknowledgeType.REJECT)
+        consumer.acknowledge(next(consumer))
+        assert consumer.poll(0.1).is_empty()
+    assert client.cluster.share.start_offset(group, topic, 0) == 3
