@@ -74,6 +74,25 @@ def test_get_returns_although_flush_in_another_thread_has_made_the_report(
         flushing.join(WAIT_S)
 
 
+def test_get_has_an_outcome_if_another_thread_closes_the_producer(cluster: MockCluster) -> None:
+    cluster.delay_responses(None, 60, ApiKey.PRODUCE)
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, linger_ms=0)
+    raised: list[BaseException] = []
+    sent = producer.send("orders", b"tea")
+
+    def get() -> None:
+        try:
+            sent.get()
+        except BaseException as error:
+            raised.append(error)
+
+    waiting = threading.Thread(target=get, daemon=True)
+    waiting.start()
+    producer.close(0.2)
+    waiting.join(WAIT_S)
+    assert [isinstance(each, KafkaError) for each in raised] == [True], raised
+
+
 def test_a_callback_may_wait_for_another_message(producer: KafkaProducer) -> None:
     found: list[int] = []
     first = producer.send("orders", b"tea")

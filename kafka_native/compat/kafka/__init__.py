@@ -99,6 +99,7 @@ class _Reports:
         self.turn = threading.Condition()
         """It guards the outcomes and callbacks of all futures."""
         self._poller = 0
+        self.is_closed = False
 
     def serve(self) -> None:
         """Reports what is due, unless a thread polls: that one does."""
@@ -118,6 +119,12 @@ class _Reports:
         try:
             # flush() in another thread may make the report that this one waits for
             self._client.poll(min(POLL_S, _left_s(deadline)))
+        except RuntimeError:
+            if not self.is_closed:
+                raise
+            with self.turn:  # another thread closes the producer: it makes all reports
+                if not self.turn.wait_for(has_outcome, min(CLOSE_S, _left_s(deadline))):
+                    raise
         finally:
             with self.turn:
                 self._poller = outer
@@ -152,6 +159,7 @@ class FutureRecordMetadata:
                 self.exception = error_of(error)
             self.is_done = True
             callbacks, self._callbacks = self._callbacks, []
+            self._reports.turn.notify_all()
         for good, callback in callbacks:
             self._call(good, callback)
 
@@ -220,7 +228,6 @@ class KafkaProducer:
         with converted():
             self._client = Producer(properties(options, KAFKA_PRODUCER, defaults))
         self._reports = _Reports(self._client)
-        self._is_closed = False
 
     def send(
         self,
@@ -236,7 +243,7 @@ class KafkaProducer:
         :raises KafkaTimeoutError: The queue is still full.
         :raises IllegalStateError: The producer is closed.
         """
-        if self._is_closed:
+        if self._reports.is_closed:
             raise IllegalStateError("the producer is closed")
         sent = FutureRecordMetadata(self._reports)
         given = message_fields(partition, timestamp_ms, headers)
@@ -259,7 +266,7 @@ class KafkaProducer:
 
         :raises KafkaTimeoutError: The time is up.
         """
-        if self._is_closed:
+        if self._reports.is_closed:
             return  # each message has its outcome
         with converted():
             left = self._client.flush(-1 if timeout is None else timeout)
@@ -268,7 +275,7 @@ class KafkaProducer:
 
     def close(self, timeout: float | None = None) -> None:
         """Send what is queued, and close the client."""
-        self._is_closed = True
+        self._reports.is_closed = True
         with converted():
             self._client.close(-1 if timeout is None else timeout)
 
