@@ -165,6 +165,21 @@ def test_of_a_mock_cluster(kafka_cluster):
         assert not [name for name in other.topics if name.startswith("test_of")]
 
 
+def test_a_test_may_delete_its_topic_from_another_cluster(tmp_path: Path) -> None:
+    text = """
+from kafka_native.admin import AdminClient
+
+def test_delete(kafka_config, kafka_topic):
+    with AdminClient(kafka_config) as admin:
+        admin.delete_topics([kafka_topic])[kafka_topic].result(30)
+"""
+    with MockCluster(brokers=1) as cluster:
+        servers = cluster.bootstrap_servers
+        shown = run(tmp_path, "--kafka-bootstrap", servers, test_app=text)
+    assert "1 passed" in shown, shown
+    assert "error" not in shown, shown
+
+
 def test_a_fixture_of_the_user_starts_the_cluster(tmp_path: Path) -> None:
     """As the guide's one for testcontainers does."""
     shown = run(
