@@ -137,7 +137,9 @@ class MockCluster:
             leader_hints=leader_hints,
             partial_batches=partial_batches,
             versions=versions.ranges(
-                max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
+                {ApiKey(key): version for key, version in (max_versions or {}).items()},
+                client_metrics=client_metrics,
+                two_phase=two_phase_commit,
             ),
             internal_topics=internal_topics,
             security_protocol=security.protocol,

@@ -213,3 +213,5 @@ def test_a_fault_of_an_unknown_api_is_refused(cluster: MockCluster) -> None:
         cluster.push_request_errors("Produce", [1])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="999"):
         cluster.delay_responses(None, 1, 999)
+    with pytest.raises(ValueError, match="Produce"):
+        MockCluster(max_versions={"Produce": 3})  # type: ignore[dict-item]
