@@ -94,6 +94,28 @@ REFUSED: Final = {
     "exclude_internal_topics": "leave it out: write a pattern that doesn't match them",
     "sasl_kerberos_domain_name": "see the guide about SASL",
     "sasl_kerberos_name": "see the guide about SASL",
+    **dict.fromkeys(
+        (
+            "bootstrap_timeout_ms",
+            "enable_incremental_fetch_sessions",
+            "kafka_client",
+            "selector",
+            "socket_options",
+        ),
+        "leave it out: the client decides by itself",
+    ),
+    **dict.fromkeys(
+        (
+            "metric_group_prefix",
+            "metric_reporters",
+            "metrics_enabled",
+            "metrics_num_samples",
+            "metrics_sample_window_ms",
+        ),
+        "see the guide about monitoring",
+    ),
+    "allow_auto_create_topics": "leave it out: the brokers decide",
+    "max_in_flight_requests_per_connection": "leave it out: it is for producers",
 }
 """Options without a counterpart of one property, and what to do."""
 
@@ -124,6 +146,8 @@ def properties(
             if value is not None:
                 found[known[name]] = _converted(name, value)
         elif name in REFUSED:
+            if value is None or (name, value) == ("ssl_check_hostname", True):
+                continue  # the default of both
             raise TypeError(f"{name} has no counterpart in kafka_native: {REFUSED[name]}")
         else:
             near = difflib.get_close_matches(name, known, 1)
