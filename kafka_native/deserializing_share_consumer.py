@@ -43,9 +43,13 @@ class DeserializingShareConsumer(ShareConsumer):
         :param timeout: Seconds; a negative number waits forever.
         """
         messages: Any = super().poll(timeout)
-        for message in messages:
-            if message.error() is None:
-                self._deserialize(message)
+        try:
+            for message in messages:
+                if message.error() is None:
+                    self._deserialize(message)
+        except BaseException:  # Ctrl+C
+            self._release(messages)
+            raise
         return messages  # type: ignore[no-any-return]
 
     if TYPE_CHECKING:

@@ -124,9 +124,12 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[MockCluster]:
     with MockCluster(**settings) as cluster:
         for name in topics:
             cluster.create_topic(name, topics[name] if isinstance(topics, Mapping) else 1)
-        _clusters[cluster.bootstrap_servers] = cluster
-        yield cluster
-        del _clusters[cluster.bootstrap_servers]
+        servers = cluster.bootstrap_servers  # a test may change the address of a broker
+        _clusters[servers] = cluster
+        try:
+            yield cluster
+        finally:
+            del _clusters[servers]
 
 
 @pytest.fixture(scope=_scope)
@@ -183,13 +186,18 @@ def kafka_topic(request: pytest.FixtureRequest, kafka_config: dict[str, Any]) ->
 def _real_topic(config: dict[str, Any], name: str, partitions: int) -> Iterator[str]:
     import uuid
 
+    from kafka_native import KafkaError, KafkaException
     from kafka_native.admin import AdminClient, NewTopic
 
     name = f"{name}-{uuid.uuid4().hex[:8]}"
     with AdminClient(config) as admin:
         admin.create_topics([NewTopic(name, partitions)])[name].result(ADMIN_S)
         yield name
-        admin.delete_topics([name])[name].result(ADMIN_S)
+        try:
+            admin.delete_topics([name])[name].result(ADMIN_S)
+        except KafkaException as error:  # the test may have deleted it
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
 
 
 @pytest.fixture

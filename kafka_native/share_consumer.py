@@ -6,6 +6,7 @@ import operator
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -53,6 +54,7 @@ from kafka_native.control.consumer.share_group import ShareConsumerControl, Shar
 from kafka_native.control.main_thread import Managers
 from kafka_native.control.settings import connection_settings, consumer_settings, producer_settings
 from kafka_native.deadlines import deadline_of, left_s, seconds
+from kafka_native.error import ConsumeError
 from kafka_native.errors import (
     IllegalStateException,
     KafkaError,
@@ -423,7 +425,9 @@ class ShareConsumer(ExclusiveClient):
             while True:
                 in_time = self._serve(inbox.ready, self._begin_fetch(), left_s(deadline))
                 taken = take()
-                if len(taken) or inbox.is_woken or not in_time:
+                if len(taken):
+                    return taken  # a wakeup() is for the next call
+                if inbox.is_woken or not in_time:
                     inbox.is_woken = False
                     return taken
         finally:
@@ -443,7 +447,15 @@ class ShareConsumer(ExclusiveClient):
 
     def _take(self) -> list[Message]:
         """Decodes the records that have arrived."""
-        found = []
+        found: list[Message] = []
+        try:
+            self._take_into(found)
+        except BaseException:  # Ctrl+C
+            self._release(found)
+            raise
+        return found
+
+    def _take_into(self, found: list[Message]) -> None:
         fetched, notices = self._inbox.fetched, self._client.engine.notices
         while notices:
             topic, partition, _, error = notices.popleft()
@@ -472,7 +484,13 @@ class ShareConsumer(ExclusiveClient):
                     )
                 )
             self._held.add(acquired, statuses)
-        return found
+
+    def _release(self, messages: Iterable[AnyMessage]) -> None:
+        """Releases records that the application doesn't get, so that no commit accepts them."""
+        for each in messages:
+            topic, partition, offset = each.topic(), each.partition(), each.offset()
+            if topic is not None and partition is not None and offset is not None:
+                self._held.acknowledge(topic, partition, offset, AcknowledgeType.RELEASE)
 
     def _is_expired(self, acquired: Acquired) -> bool:
         """Whether the broker delivers these records again, to any member."""
@@ -596,7 +614,10 @@ class ShareConsumer(ExclusiveClient):
         """Waits for the next message that isn't an error; an error is raised as KafkaException.
 
         After all messages of the last `poll()`, it calls `poll()` again. The iteration ends after
-        `wakeup()`.
+        `wakeup()`. In implicit mode, a commit accepts only messages that it has returned.
+
+        If a deserializer has raised, the exception is a ConsumeError. Its ``kafka_message`` is the
+        record: acknowledge it.
         """
         while True:
             message = next(self._batch, None)
@@ -605,8 +626,8 @@ class ShareConsumer(ExclusiveClient):
                 if messages.is_empty():
                     raise StopIteration
                 self._batch = iter(messages)
-            elif (error := message.error()) is not None:
-                raise KafkaException(error)
+            elif message.error() is not None:
+                raise exception_of(message)
             else:
                 return message
 
@@ -818,8 +839,14 @@ class ShareConsumer(ExclusiveClient):
             self._core._serve_until(lambda: True, 0.0)
 
     def _collect(self) -> list[Acknowledgement]:
-        """Takes the outcomes to send. In implicit mode it accepts the records of the last poll."""
-        return self._held.collect(accept=not self._explicit and self._unreturned is None)
+        """Takes the outcomes to send. In implicit mode it accepts the records of the last poll.
+
+        But not those that an iteration hasn't returned yet.
+        """
+        if self._explicit or self._unreturned is not None:
+            return self._held.collect(accept=False)
+        rest = ((each.topic(), each.partition(), each.offset()) for each in copy(self._batch))
+        return self._held.collect(accept=True, keep=rest)
 
     def _post_commit(self) -> None:
         pending = self._collect()
@@ -1026,6 +1053,15 @@ def _unusable(topic: str, partition: int, status: int, offset: int) -> tuple[int
     code = KafkaError._BAD_COMPRESSION if status == STATUS_TOO_LARGE else cause.code()
     text = f"{cause.str()} in {topic} [{partition}] at offset {offset}; its records are released"
     return offset, KafkaError(code, text)
+
+
+def exception_of(message: AnyMessage) -> KafkaException:
+    """The exception that an iteration raises for a message with an error."""
+    error = message.error()
+    assert error is not None
+    if error.code() in (KafkaError._KEY_DESERIALIZATION, KafkaError._VALUE_DESERIALIZATION):
+        return ConsumeError(error, kafka_message=message)
+    return KafkaException(error)
 
 
 def timeout_s_of(timeout: float) -> float:

@@ -5,6 +5,7 @@ It is a building block for stream processors: it has membership and assignments,
 
 from __future__ import annotations
 
+import operator
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,6 +40,7 @@ from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicParti
 
 CLOSED_TEXT = "Streams group member closed"
 CLOSE_S = 30.0
+PORT_MAX = 65535
 NOT_APPLICABLE = ("group.instance.id", "group.protocol", "group.remote.assignor")
 """Properties that mean something else for other kinds of groups, so they are refused."""
 
@@ -252,8 +254,10 @@ class StreamsGroupMember(ExclusiveClient):
         Raises
         ------
         ValueError
-            There is no ``group.id``, a property has no meaning for this client, or the topology
-            contradicts itself.
+            There is no ``group.id``, a property has no meaning for this client, the topology
+            contradicts itself, or the port of ``user_endpoint`` is none.
+        TypeError
+            An argument has another type.
         KafkaException
             _INVALID_ARG: an unknown or invalid property.
         """
@@ -269,7 +273,7 @@ class StreamsGroupMember(ExclusiveClient):
         myself = StreamsMemberSettings(
             _message_of(topology),
             str(uuid.uuid4()) if process_id is None else process_id,
-            user_endpoint,
+            _endpoint_of(user_endpoint),
             dict(client_tags or {}),
         )
         everything = {
@@ -568,6 +572,20 @@ def _task_ids(tasks: Iterable[tuple[str, int]]) -> frozenset[TaskId]:
     return frozenset(TaskId(*task) for task in tasks)
 
 
+def _endpoint_of(given: tuple[str, int] | None) -> tuple[str, int] | None:
+    """The ``user_endpoint``, after a check: a heartbeat with another value can't be made."""
+    if given is None:
+        return None
+    if isinstance(given, str) or len(given) != 2:
+        raise TypeError("user_endpoint must be a tuple of a host and a port")
+    host, port = given[0], operator.index(given[1])
+    if not isinstance(host, str):
+        raise TypeError(f"user_endpoint: the host must be a str, not {type(host).__name__}")
+    if not 0 <= port <= PORT_MAX:
+        raise ValueError(f"user_endpoint: {port} is no port")
+    return host, port
+
+
 def _plain(offsets: Mapping[TaskId, int]) -> dict[tuple[str, int], int]:
     return {(task[0], task[1]): offset for task, offset in offsets.items()}
 
@@ -594,6 +612,9 @@ def _message_of(topology: Topology) -> _TOPOLOGY:
 
 
 def _subtopology_of(given: Subtopology) -> _TOPOLOGY.Subtopology:
+    for field_name in ("source_topics", "source_topic_patterns", "repartition_sink_topics"):
+        if isinstance(getattr(given, field_name), str):
+            raise TypeError(f"{field_name} must be a sequence of names, not one str")
     sources, patterns = sorted(set(given.source_topics)), sorted(set(given.source_topic_patterns))
     repartition = sorted(given.repartition_source_topics, key=lambda topic: topic.name)
     if not (sources or patterns or repartition):

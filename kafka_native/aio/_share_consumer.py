@@ -25,7 +25,14 @@ from kafka_native.errors import (
     KafkaError,
     KafkaException,
 )
-from kafka_native.share_consumer import CLOSE_S, CLOSED_TEXT, ShareConsumer, Taken, timeout_s_of
+from kafka_native.share_consumer import (
+    CLOSE_S,
+    CLOSED_TEXT,
+    ShareConsumer,
+    Taken,
+    exception_of,
+    timeout_s_of,
+)
 from kafka_native.statistics import ClientMetrics
 from kafka_native.types import AcknowledgeType, AnyMessage, Messages, TopicPartition, Uuid
 
@@ -190,7 +197,9 @@ class AIOShareConsumer:
                 if self._closing is not None:
                     self._drop_arrived()
                 taken = take()
-                if len(taken) or inbox.is_woken or self._closing is not None or not in_time:
+                if len(taken):
+                    return taken  # a wakeup() is for the next call
+                if inbox.is_woken or self._closing is not None or not in_time:
                     inbox.is_woken = False
                     return taken
         finally:
@@ -240,8 +249,8 @@ class AIOShareConsumer:
                 if messages.is_empty():
                     raise StopAsyncIteration
                 core._batch = iter(messages)
-            elif (error := message.error()) is not None:
-                raise KafkaException(error)
+            elif message.error() is not None:
+                raise exception_of(message)
             else:
                 return message
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -93,14 +94,39 @@ REFUSED: Final = {
     "exclude_internal_topics": "leave it out: write a pattern that doesn't match them",
     "sasl_kerberos_domain_name": "see the guide about SASL",
     "sasl_kerberos_name": "see the guide about SASL",
+    **dict.fromkeys(
+        (
+            "bootstrap_timeout_ms",
+            "enable_incremental_fetch_sessions",
+            "kafka_client",
+            "selector",
+            "socket_options",
+        ),
+        "leave it out: the client decides by itself",
+    ),
+    **dict.fromkeys(
+        (
+            "metric_group_prefix",
+            "metric_reporters",
+            "metrics_enabled",
+            "metrics_num_samples",
+            "metrics_sample_window_ms",
+        ),
+        "see the guide about monitoring",
+    ),
+    "allow_auto_create_topics": "leave it out: the brokers decide",
+    "max_in_flight_requests_per_connection": "leave it out: it is for producers",
 }
 """Options without a counterpart of one property, and what to do."""
 
+BOOTSTRAP_SERVERS: Final = "localhost:9092"
+"""Their default."""
 DEFAULTS: Final[Mapping[str, Any]] = {"partitioner": "murmur2_random"}
-CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {"isolation.level": "read_uncommitted"}
+CONSUMER_DEFAULTS: Final[Mapping[str, Any]] = {
+    "isolation.level": "read_uncommitted",
+    "allow.auto.create.topics": True,
+}
 """Their defaults where another value would send or show other messages."""
-AIOKAFKA_DEFAULTS: Final[Mapping[str, Any]] = {"sasl.mechanism": "PLAIN"}
-"""aiokafka logs in with a password unless sasl_mechanism says otherwise."""
 
 
 def properties(
@@ -120,10 +146,13 @@ def properties(
             if value is not None:
                 found[known[name]] = _converted(name, value)
         elif name in REFUSED:
+            if value is None or (name, value) == ("ssl_check_hostname", True):
+                continue  # the default of both
             raise TypeError(f"{name} has no counterpart in kafka_native: {REFUSED[name]}")
         else:
             near = difflib.get_close_matches(name, known, 1)
             raise TypeError(f"unknown option {name}{f': did you mean {near[0]}?' if near else ''}")
+    found.setdefault("bootstrap.servers", BOOTSTRAP_SERVERS)
     weak = found.get("acks", "all") not in ("all", "-1", -1)
     if weak and "transactional.id" not in found:
         found.setdefault("enable.idempotence", False)
@@ -138,6 +167,15 @@ def _converted(name: str, value: Any) -> Any:
     return value
 
 
+def login(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return aiokafka's default: it logs in with a password.
+
+    Without a login the property would only make a warning.
+    """
+    protocol = options.get("security_protocol") or options.get("security.protocol") or ""
+    return {"sasl.mechanism": "PLAIN"} if str(protocol).upper().startswith("SASL") else {}
+
+
 def function(options: dict[str, Any], name: str) -> Callable[[Any], Any]:
     """Take a serializer out of the options: a function of one argument, as it is by default."""
     found = options.pop(name, None)
@@ -150,6 +188,19 @@ def function(options: dict[str, Any], name: str) -> Callable[[Any], Any]:
 
 def _unchanged(value: Any) -> Any:
     return value
+
+
+def check_records_max(records_max: int | None) -> None:
+    """Raise ValueError if it is a number below 1."""
+    if records_max is not None and operator.index(records_max) < 1:
+        raise ValueError("max_records must be positive")
+
+
+def checked_offset(offset: int) -> int:
+    """Return an offset to seek to. Negative ones have a meaning in kafka_native only."""
+    if not isinstance(offset, int) or offset < 0:
+        raise ValueError("the offset must be an int, 0 or more")
+    return offset
 
 
 def pattern_of(topics: Iterable[str], pattern: str | None) -> list[str]:

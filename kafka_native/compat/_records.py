@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import kafka_native
 from kafka_native import ConsumerGroupMetadata, Message
+from kafka_native.compat._errors import error_of
 
 
 class TopicPartition(NamedTuple):
@@ -54,33 +56,67 @@ class ConsumerRecord:
 
 Function = Callable[[Any], Any]
 
+logger = logging.getLogger(__package__)
 
-def record_of(
-    message: Message, key: Function, value: Function, headers: Callable[[Any], Any]
-) -> ConsumerRecord:
-    """Return a message as a record. ``key`` and ``value`` are the deserializers.
 
-    :param headers: Makes the collection of (name, value).
-    """
-    topic, partition, offset = message.topic(), message.partition(), message.offset()
-    assert topic is not None
-    assert partition is not None
-    assert offset is not None
-    raw_key, raw_value = message.key(), message.value()
-    kind, timestamp = message.timestamp()
-    return ConsumerRecord(
-        topic,
-        partition,
-        offset,
-        timestamp if kind else None,
-        kind - 1 if kind else None,  # the protocol's numbers
-        None if raw_key is None else key(raw_key),
-        None if raw_value is None else value(raw_value),
-        headers(message.headers() or ()),
-        message.leader_epoch(),
-        -1 if raw_key is None else len(raw_key),
-        -1 if raw_value is None else len(raw_value),
-    )
+class RecordMaker:
+    """Makes records of messages, with a program's deserializers."""
+
+    def __init__(self, key: Function, value: Function, headers: Callable[[Any], Any]) -> None:
+        """``headers`` makes the collection of (name, value)."""
+        self._key = key
+        self._value = value
+        self._headers = headers
+
+    def _record(self, message: Message) -> ConsumerRecord | None:
+        if cause := message.error():
+            if cause.code() == kafka_native.KafkaError._MAX_POLL_EXCEEDED:
+                logger.warning("%s", cause.str())  # as their clients: this one joins again
+                return None
+            raise error_of(cause)
+        topic, partition, offset = message.topic(), message.partition(), message.offset()
+        assert topic is not None
+        assert partition is not None
+        assert offset is not None
+        raw_key, raw_value = message.key(), message.value()
+        kind, timestamp = message.timestamp()
+        return ConsumerRecord(
+            topic,
+            partition,
+            offset,
+            timestamp if kind else None,
+            kind - 1 if kind else None,  # the protocol's numbers
+            self._key(raw_key),  # also None, as in their clients
+            self._value(raw_value),
+            self._headers(message.headers() or ()),
+            message.leader_epoch(),
+            -1 if raw_key is None else len(raw_key),
+            -1 if raw_value is None else len(raw_value),
+        )
+
+    def records(
+        self, messages: list[Message], give_back: Callable[[list[Message]], object]
+    ) -> list[ConsumerRecord]:
+        """Return the records of messages, up to the first one that raises; or raise.
+
+        The consumer gets the other messages back. So no message is lost or committed that the
+        program hasn't got. As in their clients, a message that can't be deserialized stays the next
+        one of its partition.
+        """
+        found: list[ConsumerRecord | None] = []
+        try:
+            # extend() keeps the records before an exception
+            found.extend(self._record(message) for message in messages)
+        except Exception:
+            rest = messages[len(found) :]
+            if not found:
+                give_back(rest if rest[0].error() is None else rest[1:])
+                raise
+            give_back(rest)
+        except BaseException:  # Ctrl+C: the program gets none of these
+            give_back(messages)
+            raise
+        return [each for each in found if each is not None]
 
 
 def message_fields(

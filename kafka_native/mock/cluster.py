@@ -137,7 +137,9 @@ class MockCluster:
             leader_hints=leader_hints,
             partial_batches=partial_batches,
             versions=versions.ranges(
-                max_versions or {}, client_metrics=client_metrics, two_phase=two_phase_commit
+                {ApiKey(key): version for key, version in (max_versions or {}).items()},
+                client_metrics=client_metrics,
+                two_phase=two_phase_commit,
             ),
             internal_topics=internal_topics,
             security_protocol=security.protocol,
@@ -497,6 +499,7 @@ class MockCluster:
 
         Its connections stay open, and it still answers requests.
         """
+        self._check_place(broker)
         with self.state.lock:
             self.state.fence_broker(broker)
 
@@ -525,6 +528,13 @@ class MockCluster:
         self.state.brokers[broker].disconnect()
 
     # --- faults ---
+
+    def _check_place(self, broker: int | None, api_key: int | None = None) -> None:
+        """Raise ValueError for a fault that could never happen."""
+        if broker is not None and broker not in self.state.brokers:
+            raise ValueError(f"there is no broker {broker}: the brokers are {self.broker_ids}")
+        if api_key is not None:
+            ApiKey(api_key)
 
     def end_faults(self) -> None:
         """Forget the faults that no request has met, and start stopped and removed brokers."""
@@ -557,6 +567,7 @@ class MockCluster:
         :param done: Execute the request, and then answer with the error. For example the broker
             stores a batch, and the producer gets REQUEST_TIMED_OUT, or a closed connection.
         """
+        self._check_place(broker, api_key)
         codes = [int(code) for code in codes]
         if topic is None and partition is not None:
             raise ValueError("partition needs a topic")
@@ -575,13 +586,15 @@ class MockCluster:
         delay for a broker. The responses of a connection stay in order, so later ones wait for a
         delayed one.
         """
+        self._check_place(broker, api_key)
         self.faults.set_delay(broker, api_key, seconds)
 
-    def throttle_responses(self, broker: int, milliseconds: int, count: int = 1) -> None:
+    def throttle_responses(self, broker: int | None, milliseconds: int, count: int = 1) -> None:
         """Report a throttle time in a broker's next Produce and Fetch responses.
 
         The broker executes the requests.
         """
+        self._check_place(broker)
         self.faults.throttle(broker, milliseconds, count)
 
     def close_mid_frame(
@@ -591,6 +604,7 @@ class MockCluster:
 
         The broker has executed the request. With ``api_key`` only responses of that API count.
         """
+        self._check_place(broker, api_key)
         self.faults.tamper_with(broker, api_key, count, Tamper(after_bytes=after_bytes))
 
     def oversize_next_response(
@@ -599,12 +613,14 @@ class MockCluster:
         """Announce this frame size in the next responses, in place of their real size."""
         if not 0 <= announced_bytes <= 0xFFFFFFFF:
             raise ValueError("a frame's length has 32 bits")
+        self._check_place(broker, api_key)
         self.faults.tamper_with(broker, api_key, count, Tamper(announced_bytes=announced_bytes))
 
     def mix_up_responses(
         self, broker: int | None, api_key: int | None = None, count: int = 1
     ) -> None:
         """Give the next responses a wrong correlation id."""
+        self._check_place(broker, api_key)
         self.faults.tamper_with(broker, api_key, count, Tamper(other_correlation_id=1_000_000))
 
     def edit_responses(
@@ -615,6 +631,7 @@ class MockCluster:
         The connection's thread passes it the message (``kafka_native.protocol``). The function
         changes the fields in place, to any value that the protocol allows.
         """
+        self._check_place(broker, api_key)
         self.faults.tamper_with(broker, api_key, count, Tamper(edit=edit))
 
     def rewrite_responses(
@@ -629,6 +646,7 @@ class MockCluster:
         The connection's thread passes it a frame that begins with its length. The broker sends the
         bytes that the function returns.
         """
+        self._check_place(broker, api_key)
         self.faults.tamper_with(broker, api_key, count, Tamper(rewrite=rewrite))
 
     def forget_producers(self, topic: str, partition: int, *, refuse: bool = False) -> None:

@@ -84,7 +84,7 @@ class Faults:
         self._lock = threading.Lock()
         self._errors: dict[tuple[int, int | None, str | None, int | None], deque[Pushed]] = {}
         self._delays: dict[tuple[int | None, int | None], float] = {}
-        self._throttles: dict[int, tuple[int, int]] = {}
+        self._throttles: dict[int | None, tuple[int, int]] = {}
         self._tampers: list[_Armed] = []
         self._corrupt: dict[tuple[str, int], int] = {}
         self._hidden: dict[str, int] = {}
@@ -175,8 +175,8 @@ class Faults:
             keys = ((broker, api_key), (None, api_key), (broker, None), (None, None))
             return next((self._delays[key] for key in keys if key in self._delays), 0.0)
 
-    def throttle(self, broker: int, milliseconds: int, count: int) -> None:
-        """Report a throttle time in the next responses of a broker."""
+    def throttle(self, broker: int | None, milliseconds: int, count: int) -> None:
+        """Report a throttle time in the next responses of a broker, or of any."""
         with self._lock:
             self._throttles[broker] = milliseconds, count
 
@@ -185,9 +185,10 @@ class Faults:
         if not self._throttles:
             return 0
         with self._lock:
-            milliseconds, count = self._throttles.pop(broker, (0, 0))
+            key = broker if broker in self._throttles else None
+            milliseconds, count = self._throttles.pop(key, (0, 0))
             if count > 1:
-                self._throttles[broker] = milliseconds, count - 1
+                self._throttles[key] = milliseconds, count - 1
             return milliseconds
 
     def tamper_with(

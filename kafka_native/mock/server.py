@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+PORT_MAX = 65535
 FRAME_MIN_BYTES = 8
 # A frame's buffer has its announced size, but at most this size before the bytes arrive.
 _TRUSTED_BYTES = 8 << 20
@@ -116,6 +117,8 @@ class Broker:
         self._wake: tuple[socket.socket, socket.socket] | None = None
 
     def _bind(self, port: int) -> socket.socket:
+        if not 0 <= port <= PORT_MAX:  # bind() would raise OverflowError
+            raise ValueError(f"broker {self.id}: {port} is no port")
         bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -217,10 +217,42 @@ def test_iteration_returns_every_record_and_wakeup_ends_it(client: Client) -> No
         wait_for(lambda: done_up_to(client.cluster, group, topic) == 500, "accepted")
 
 
+@pytest.mark.parametrize("breaks", [False, True])
+def test_no_commit_accepts_records_that_the_iteration_has_not_returned(
+    client: Client, topic: str, group: str, breaks: bool
+) -> None:
+    shared = client.cluster.share
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        for message in consumer:
+            assert consumer.commit_sync() == {TopicPartition(topic, 0): None}
+            assert shared.start_offset(group, topic, 0) == message.offset() + 1
+            if message.offset() == 2:
+                break
+        if breaks:
+            assert consumer.poll(0.2).is_empty()
+            assert consumer.commit_sync() == {}
+        else:
+            assert [next(consumer).offset() for _ in range(2)] == [3, 4]
+            consumer.commit_sync()
+    assert shared.start_offset(group, topic, 0) == (3 if breaks else 5)
+
+
 def test_wakeup_from_another_thread_ends_a_poll(client: Client, topic: str, group: str) -> None:
     with sharing(client, group, topic) as consumer:
         threading.Timer(0.1, consumer.wakeup).start()
         assert consumer.poll().is_empty()
+
+
+def test_wakeup_ends_an_iteration_although_records_have_arrived(
+    client: Client, topic: str, group: str
+) -> None:
+    fill(client, topic, 5)
+    with sharing(client, group, topic) as consumer:
+        consumer.poll(0)
+        wait_for(lambda: consumer._inbox.fetched, "records")
+        consumer.wakeup()
+        assert len(list(consumer)) == 5
 
 
 def test_two_threads_at_once_are_refused(client: Client, topic: str, group: str) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import AcknowledgeType, KafkaError, Message, ShareConsumer
+from kafka_native import (
+    AcknowledgeType,
+    IllegalStateException,
+    KafkaError,
+    Message,
+    ShareConsumer,
+)
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.mock.share_partitions import State
 from kafka_native.protocol import ApiKey
@@ -258,6 +264,19 @@ def test_damaged_batch_is_reported_and_its_records_are_redelivered(client: Clien
         good = [each for each in found if not each.error()]
         assert [each.offset() for each in good] == list(range(5))
         assert {each.delivery_count() for each in good} == {2}
+
+
+def test_the_error_of_a_damaged_batch_cannot_be_acknowledged(client: Client) -> None:
+    topic, group = client.topic(), new_group(client)
+    fill(client, topic, 5)
+    client.cluster.corrupt_next_fetch(topic, 0)
+    with sharing(client, group, topic, share_acknowledgement_mode="explicit") as consumer:
+        (damaged,) = take(consumer, 1)
+        assert damaged.error() is not None
+        with pytest.raises(IllegalStateException):
+            consumer.acknowledge(damaged, AcknowledgeType.ACCEPT)
+        good = take(consumer, 5)
+        assert [each.offset() for each in good] == list(range(5))
 
 
 @pytest.mark.parametrize(

@@ -366,6 +366,16 @@ def test_arguments_are_checked(client: Client, group: str) -> None:
     for each in wrong:
         with pytest.raises(ValueError, match="topology"):
             StreamsGroupMember(conf, each)
+    for field in ("source_topics", "source_topic_patterns", "repartition_sink_topics"):
+        letters = Topology([Subtopology("0", **{"source_topics": ["t"], field: "orders"})])
+        with pytest.raises(TypeError, match=f"{field} must be a sequence"):
+            StreamsGroupMember(conf, letters)
+    endpoints: list[Any] = ["localhost:80", ("localhost",), ("localhost", "80"), (1, 80)]
+    for endpoint in endpoints:
+        with pytest.raises(TypeError):
+            StreamsGroupMember(conf, topology, user_endpoint=endpoint)
+    with pytest.raises(ValueError, match="70000 is no port"):
+        StreamsGroupMember(conf, topology, user_endpoint=("localhost", 70000))
 
 
 def test_a_dropped_member_leaves_its_group(client: Client, group: str) -> None:

@@ -293,13 +293,36 @@ def test_names_and_options_are_theirs(module: str, name: str, table: dict[str, s
 
 
 @pytest.mark.parametrize("module", MODULES.values())
+@pytest.mark.parametrize("kind", ["Producer", "Consumer"])
+def test_each_of_their_options_is_taken_or_its_error_says_what_to_do(
+    module: str, kind: str
+) -> None:
+    name = f"AIOKafka{kind}" if module == "aiokafka" else f"Kafka{kind}"
+    original = getattr(pytest.importorskip(module), name)
+    shim = getattr(importlib.import_module(f"kafka_native.compat.{module}"), name)
+    known = getattr(original, "DEFAULT_CONFIG", None) or inspect.signature(original).parameters
+    tables = {
+        "AIOKafkaProducer": _options.AIOKAFKA_PRODUCER,
+        "AIOKafkaConsumer": _options.CONSUMER,
+        "KafkaProducer": _options.KAFKA_PRODUCER,
+        "KafkaConsumer": _options.KAFKA_CONSUMER,
+    }
+    own = {"key_serializer", "value_serializer", "key_deserializer", "value_deserializer"}
+    own |= {"topics"} if module == "aiokafka" else {"consumer_timeout_ms"}
+    for option in set(known) - set(tables[name]) - own:
+        with pytest.raises(TypeError, match=f"{option} has no counterpart"):
+            shim(**{option: 0})
+
+
+@pytest.mark.parametrize("module", MODULES.values())
 def test_errors_have_their_names_and_codes(module: str) -> None:
     original = pytest.importorskip(f"{module}.errors")
     errors = importlib.import_module(f"kafka_native.compat.{module}.errors")
     for name in errors.__all__:
         found = getattr(errors, name)
-        if name not in ("BrokerResponseError", "KafkaError") and (found.errno or 0) > 0:
-            assert found.errno == getattr(original, name).errno
+        codes = {getattr(each, "errno", None) for each in (found, getattr(original, name, None))}
+        if name not in ("BrokerResponseError", "KafkaError"):
+            assert len(codes - {None}) <= 1
         assert hasattr(original, name), name
 
 
@@ -332,8 +355,13 @@ def test_properties() -> None:
         "enable.idempotence": False,
         "ssl.ca.pem": "x",
     }
+    defaults = {"ssl_context": None, "api_version": None, "ssl_check_hostname": True}
+    servers = {"bootstrap.servers": "localhost:9092"}
+    assert _options.properties(defaults, _options.CONSUMER, {}) == servers
+    with pytest.raises(TypeError, match=r"ssl\.endpoint\.identification\.algorithm"):
+        _options.properties({"ssl_check_hostname": False}, _options.KAFKA_CONSUMER, {})
     none = _options.properties({"auto_offset_reset": "none"}, _options.CONSUMER, {})
-    assert none == {"auto.offset.reset": "error"}
+    assert none == {"auto.offset.reset": "error", "bootstrap.servers": "localhost:9092"}
 
 
 @pytest.fixture

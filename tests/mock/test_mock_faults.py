@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -177,3 +178,40 @@ def test_clear_removes_all_faults(cluster: MockCluster, wire: Wire) -> None:
     cluster.corrupt_next_fetch("a", 0)
     cluster.faults.clear()
     assert [topic.name for topic in wire.ask(MetadataRequest(topics=None), 12).topics] == ["a"]
+
+
+def test_a_throttle_may_be_for_any_broker(cluster: MockCluster, wire: Wire) -> None:
+    cluster.create_topic("a")
+    cluster.throttle_responses(None, 50, count=2)
+    times = [wire.ask(fetch_request("a", {0: 0}), 12).throttle_time_ms for _ in range(3)]
+    assert times == [50, 50, 0]
+
+
+@pytest.mark.parametrize("broker", [0, 9])
+def test_a_fault_of_a_broker_that_does_not_exist_is_refused(
+    cluster: MockCluster, broker: int
+) -> None:
+    calls: list[Callable[[], None]] = [
+        lambda: cluster.push_request_errors(ApiKey.PRODUCE, [1], broker=broker),
+        lambda: cluster.delay_responses(broker, 1),
+        lambda: cluster.throttle_responses(broker, 50),
+        lambda: cluster.close_mid_frame(broker, 1),
+        lambda: cluster.oversize_next_response(broker, 1),
+        lambda: cluster.mix_up_responses(broker),
+        lambda: cluster.edit_responses(ApiKey.FETCH, lambda _: None, broker=broker),
+        lambda: cluster.rewrite_responses(ApiKey.FETCH, lambda frame: frame, broker=broker),
+        lambda: cluster.remove_broker(broker),
+        lambda: cluster.broker_down(broker),
+    ]
+    for call in calls:
+        with pytest.raises(ValueError, match=f"there is no broker {broker}"):
+            call()
+
+
+def test_a_fault_of_an_unknown_api_is_refused(cluster: MockCluster) -> None:
+    with pytest.raises(ValueError, match="Produce"):
+        cluster.push_request_errors("Produce", [1])  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="999"):
+        cluster.delay_responses(None, 1, 999)
+    with pytest.raises(ValueError, match="Produce"):
+        MockCluster(max_versions={"Produce": 3})  # type: ignore[dict-item]

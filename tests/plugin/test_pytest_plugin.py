@@ -94,6 +94,23 @@ def test_both_have_run():
     assert "3 passed" in shown, shown
 
 
+def test_a_test_may_move_a_broker_and_close_the_cluster(tmp_path: Path) -> None:
+    shown = run(
+        tmp_path,
+        test_app="""
+def test_move(kafka_faults, kafka_topic, kafka_config):
+    kafka_faults.broker_down(1)
+    kafka_faults.broker_up(1, port=0)
+    kafka_faults.advertise(2, "localhost:9092")
+
+def test_close(kafka_cluster, kafka_topic):
+    kafka_cluster.close()
+""",
+    )
+    assert "2 passed" in shown, shown
+    assert "error" not in shown, shown
+
+
 @pytest.mark.parametrize("scope", ["class", "module", "session"])
 def test_a_marker_of_one_test_is_refused_if_tests_share_the_cluster(
     tmp_path: Path, scope: str
@@ -146,6 +163,21 @@ def test_of_a_mock_cluster(kafka_cluster):
         assert "1 passed, 1 skipped" in shown, shown
         assert "only a mock cluster has this fixture" in shown
         assert not [name for name in other.topics if name.startswith("test_of")]
+
+
+def test_a_test_may_delete_its_topic_from_another_cluster(tmp_path: Path) -> None:
+    text = """
+from kafka_native.admin import AdminClient
+
+def test_delete(kafka_config, kafka_topic):
+    with AdminClient(kafka_config) as admin:
+        admin.delete_topics([kafka_topic])[kafka_topic].result(30)
+"""
+    with MockCluster(brokers=1) as cluster:
+        servers = cluster.bootstrap_servers
+        shown = run(tmp_path, "--kafka-bootstrap", servers, test_app=text)
+    assert "1 passed" in shown, shown
+    assert "error" not in shown, shown
 
 
 def test_a_fixture_of_the_user_starts_the_cluster(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from types import TracebackType
@@ -22,7 +23,16 @@ from typing import TYPE_CHECKING, Any
 from kafka_native import Message
 from kafka_native._native.delivery import Delivery
 from kafka_native.aio import AIOConsumer, AIOProducer
-from kafka_native.compat._errors import IllegalStateError, converted, error_of
+from kafka_native.compat._errors import (
+    ConsumerStoppedError,
+    IllegalStateError,
+    ProducerClosed,
+    check_committed,
+    check_topic,
+    committing,
+    converted,
+    seeking,
+)
 from kafka_native.compat._listener import (
     ConsumerRebalanceListener,
     Method,
@@ -31,18 +41,21 @@ from kafka_native.compat._listener import (
     callbacks_of,
 )
 from kafka_native.compat._options import (
-    AIOKAFKA_DEFAULTS,
     AIOKAFKA_PRODUCER,
     CONSUMER,
     CONSUMER_DEFAULTS,
     DEFAULTS,
+    check_records_max,
+    checked_offset,
     function,
+    login,
     pattern_of,
     properties,
 )
 from kafka_native.compat._records import (
     ConsumerRecord,
     OffsetAndMetadata,
+    RecordMaker,
     RecordMetadata,
     TopicPartition,
     by_partition,
@@ -51,7 +64,6 @@ from kafka_native.compat._records import (
     metadata_of,
     offsets_of,
     ours,
-    record_of,
     theirs,
 )
 
@@ -69,6 +81,9 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
+REQUEST_TIMEOUT_MS = 40_000  # their default
+TOPIC_CHECK_S = 0.1
+"""The interval in which `AIOKafkaConsumer.start()` looks for a topic without a group."""
 NOT_STARTED = "the client isn't started: await start() first"
 
 
@@ -82,8 +97,9 @@ class AIOKafkaProducer:
         """
         self._key = function(options, "key_serializer")
         self._value = function(options, "value_serializer")
-        self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **AIOKAFKA_DEFAULTS})
+        self._conf = properties(options, AIOKAFKA_PRODUCER, {**DEFAULTS, **login(options)})
         self._client: AIOProducer | None = None
+        self._is_stopped = False
 
     @property
     def _started(self) -> AIOProducer:
@@ -93,14 +109,22 @@ class AIOKafkaProducer:
 
     async def start(self) -> None:
         """Create the client. With a transactional_id, take over the transactions of that id."""
-        if self._client is None:
+        if self._client is not None:
+            return
+        with converted():
+            client = self._client = AIOProducer(self._conf)
+        try:
             with converted():
-                self._client = AIOProducer(self._conf)
                 if "transactional.id" in self._conf:
-                    await self._client.init_transactions()
+                    await client.init_transactions()
+        except BaseException:  # another call begins again
+            self._client = None
+            await client.close()
+            raise
 
     async def stop(self) -> None:
         """Send what is queued, and close the client."""
+        self._is_stopped = True
         if self._client is not None:
             await self._client.close()
 
@@ -130,7 +154,10 @@ class AIOKafkaProducer:
         """Queue a message.
 
         :return: A future. Await it for the broker's answer.
+        :raises ProducerClosed: The producer is stopped.
         """
+        if self._is_stopped:
+            raise ProducerClosed("the producer is stopped")
         given = message_fields(partition, timestamp_ms, headers)
         with converted():
             delivery = await self._started.produce(
@@ -159,6 +186,8 @@ class AIOKafkaProducer:
 
     async def flush(self) -> None:
         """Wait until all queued messages have a report."""
+        if self._is_stopped:
+            return  # stop() has waited
         with converted():
             await self._started.flush()
 
@@ -218,9 +247,10 @@ class AIOKafkaConsumer:
         self._pattern: str | None = None
         self._listener: ConsumerRebalanceListener | None = None
         self._stopping = False
-        self._key = function(options, "key_deserializer")
-        self._value = function(options, "value_deserializer")
-        self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **AIOKAFKA_DEFAULTS})
+        self._make = RecordMaker(
+            function(options, "key_deserializer"), function(options, "value_deserializer"), tuple
+        )
+        self._conf = properties(options, CONSUMER, {**CONSUMER_DEFAULTS, **login(options)})
         self._client: AIOConsumer | None = None
 
     @property
@@ -230,20 +260,46 @@ class AIOKafkaConsumer:
         return self._client
 
     async def start(self) -> None:
-        """Create the client, and read what the constructor, `subscribe()` or `assign()` named."""
+        """Create the client, and read what the constructor, `subscribe()` or `assign()` named.
+
+        It doesn't wait for the partitions of a group. If it fails or is cancelled, the client is
+        closed, and another call begins again.
+
+        :raises UnknownTopicOrPartitionError: There is no such topic.
+        """
         if self._client is not None:
             return
         with converted():
             client = self._client = AIOConsumer(self._conf)
-            found = self._partitions
-            if self._pattern or (self._topics and "group.id" in self._conf):
-                self.subscribe(self._topics, self._pattern, self._listener)
-                return
-            for topic in self._topics:
-                known = (await client.list_topics(topic)).topics[topic]
-                found += [(topic, number) for number in known.partitions]
-            if found:
-                await client.assign(ours(found))
+        try:
+            with converted():
+                await self._begin(client)
+        except BaseException:
+            self._client = None
+            await client.close()
+            raise
+
+    async def _begin(self, client: AIOConsumer) -> None:
+        if self._pattern or (self._topics and "group.id" in self._conf):
+            self.subscribe(self._topics, self._pattern, self._listener)
+            return
+        found = list(self._partitions)
+        for topic in self._topics:
+            found += await self._partitions_of(client, topic)
+        if found:
+            await client.assign(ours(found))
+
+    async def _partitions_of(self, client: AIOConsumer, topic: str) -> list[tuple[str, int]]:
+        """Waits until the topic has partitions: a broker may have to create it."""
+        timeout_ms = float(self._conf.get("socket.timeout.ms", REQUEST_TIMEOUT_MS))
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(deadline - time.monotonic(), 0)
+            known = (await client.list_topics(topic, left_s)).topics[topic]
+            if known.partitions:
+                return [(topic, number) for number in known.partitions]
+            check_topic(known, time.monotonic() + TOPIC_CHECK_S < deadline)
+            await asyncio.sleep(TOPIC_CHECK_S)
 
     async def stop(self) -> None:
         """Commit if enable_auto_commit is on, leave the group, and close the client."""
@@ -266,18 +322,22 @@ class AIOKafkaConsumer:
         """Call `stop()`, whatever happened in the block."""
         await self.stop()
 
-    def _record(self, message: Message) -> ConsumerRecord:
-        if cause := message.error():
-            raise error_of(cause)
-        return record_of(message, self._key, self._value, tuple)
+    def _records(self, messages: list[Message]) -> list[ConsumerRecord]:
+        return self._make.records(messages, self._started._take_back)
 
     async def getone(self) -> ConsumerRecord:
-        """Return the next message."""
-        with converted():
-            message = await self._started.poll()
-        if message is None:
-            raise IllegalStateError("the consumer was stopped")
-        return self._record(message)
+        """Return the next message.
+
+        :raises ConsumerStoppedError: The consumer is stopped, or was during the call.
+        """
+        self._check_stopped()
+        while True:
+            with converted():
+                message = await self._started.poll()
+            if message is None:
+                raise ConsumerStoppedError
+            for record in self._records([message]):
+                return record
 
     async def getmany(
         self, *, timeout_ms: float = 0, max_records: int | None = None
@@ -285,22 +345,45 @@ class AIOKafkaConsumer:
         """Return the messages that are there, at most ``max_records`` (default: 500).
 
         It waits ``timeout_ms`` for the first one.
+
+        :raises ConsumerStoppedError: The consumer is stopped.
         """
+        check_records_max(max_records)
+        self._check_stopped()
         with converted():
-            first = await self._started.poll(timeout_ms / 1000)
-            if first is None:
-                return {}
-            more = (max_records or self._conf.get("max.poll.records") or 500) - 1
-            messages = [first, *(await self._started.consume(more, 0) if more else ())]
-        return by_partition(self._record(message) for message in messages)
+            messages = await self._take(max(timeout_ms, 0) / 1000, max_records)
+        return by_partition(self._records(messages))
+
+    async def _take(self, timeout_s: float, messages_max: int | None) -> list[Message]:
+        client = self._started
+        if messages_max is None:
+            return await client.consume(None, timeout_s)
+        first = await client.poll(timeout_s)
+        if first is None:
+            return []
+        if messages_max == 1 or client._must_serve():
+            return [first]  # a callback may concern it: the next call runs it
+        try:
+            return [first, *await client.consume(messages_max - 1, 0)]
+        except BaseException:  # also a cancelled call
+            client._take_back([first])
+            raise
+
+    def _check_stopped(self) -> None:
+        if self._stopping:
+            raise ConsumerStoppedError
 
     def __aiter__(self) -> Self:
         """Return this consumer: it is its own iterator."""
+        self._check_stopped()
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """Return the next message."""
-        return await self.getone()
+        """Return the next message. The loop ends when the consumer is stopped."""
+        try:
+            return await self.getone()
+        except ConsumerStoppedError:
+            raise StopAsyncIteration from None
 
     def subscribe(
         self,
@@ -313,14 +396,15 @@ class AIOKafkaConsumer:
         :param listener: Called inside `getone()` and `getmany()`, but not in `stop()`. The logger
             ``kafka_native.compat.aiokafka`` has its exceptions.
         """
+        subscription = pattern_of(topics, pattern)
         callbacks = callbacks_of(listener, self._assigned, self._called)
+        if self._client is None:
+            self._topics, self._pattern = [] if pattern else subscription, pattern
+            self._partitions, self._listener = [], listener
+            return
         with converted():
-            if self._client is None:
-                self._topics, self._pattern = list(topics), pattern
-                self._partitions, self._listener = [], listener
-                return
             assign, revoke, lose = map(self._client._deferred, callbacks)
-            self._client._core.subscribe(pattern_of(topics, pattern), assign, revoke, lose)
+            self._client._core.subscribe(subscription, assign, revoke, lose)
 
     async def _assigned(self, method: Method, partitions: Ours) -> None:
         assign(self._started._core, partitions)
@@ -337,9 +421,14 @@ class AIOKafkaConsumer:
             logger.exception("%s has raised", getattr(method, "__qualname__", method))
 
     def unsubscribe(self) -> None:
-        """Leave the group, and read no topic."""
+        """Leave the group, and read no topic or partition.
+
+        The listener is called inside the next `getone()` or `getmany()`.
+        """
+        core = self._started._core
         with converted():
-            self._started._core.unsubscribe()
+            # not core.unsubscribe(): it would wait for the listener, which this loop has to run
+            (core._begin_unsubscribe() if core.subscription() else core._begin_unassign()).result()
 
     def subscription(self) -> frozenset[str]:
         """Return the topics of the subscription."""
@@ -360,19 +449,24 @@ class AIOKafkaConsumer:
     def seek(self, partition: tuple[str, int], offset: int) -> None:
         """Continue at an offset."""
         [where] = ours([partition])
-        where.offset = offset
-        with converted():
+        where.offset = checked_offset(offset)
+        with seeking(IllegalStateError):
             self._started._core.seek(where)
+
+    def _assigned_ones(self) -> frozenset[TopicPartition]:
+        if found := self.assignment():
+            return found
+        raise IllegalStateError("no partitions are assigned yet")
 
     async def seek_to_beginning(self, *partitions: tuple[str, int]) -> None:
         """Continue at the first message of these partitions, or of all."""
-        with converted():
-            await self._started.seek_to_beginning(ours(partitions) or None)
+        with seeking(IllegalStateError):
+            await self._started.seek_to_beginning(ours(partitions or self._assigned_ones()))
 
     async def seek_to_end(self, *partitions: tuple[str, int]) -> None:
         """Continue after the last message of these partitions, or of all."""
-        with converted():
-            await self._started.seek_to_end(ours(partitions) or None)
+        with seeking(IllegalStateError):
+            await self._started.seek_to_end(ours(partitions or self._assigned_ones()))
 
     def pause(self, *partitions: tuple[str, int]) -> None:
         """Return no messages of these partitions until `resume()`."""
@@ -394,12 +488,13 @@ class AIOKafkaConsumer:
             return (await self._started.position(ours([partition])))[0].offset
 
     async def commit(self, offsets: Mapping[tuple[str, int], Any] | None = None) -> None:
-        """Commit offsets, or the positions. It waits for the broker."""
-        with converted():
-            if offsets is None:
-                await self._started.commit(asynchronous=False)
-            else:
-                await self._started.commit(offsets=offsets_of(offsets), asynchronous=False)
+        """Commit offsets, or the positions. It waits for the broker.
+
+        :raises CommitFailedError: The group has given the partitions to others.
+        """
+        stored = None if offsets is None else offsets_of(offsets)
+        with committing():
+            check_committed(await self._started.commit(offsets=stored, asynchronous=False))
 
     async def committed(self, partition: tuple[str, int]) -> int | None:
         """Return the group's committed offset; None if there is none."""

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from kafka_native._native.share_core import ACCEPT, GAP, UNDECIDED, find_finished, set_types
+from kafka_native._native.share_core import (
+    ACCEPT,
+    GAP,
+    RELEASE,
+    UNDECIDED,
+    find_finished,
+    set_types,
+)
 from kafka_native.errors import KafkaError
 
 ShareKey: TypeAlias = tuple[bytes, int]
@@ -23,14 +30,21 @@ Batch: TypeAlias = tuple[int, int, bytes]
 """The first and last offset, and the acknowledgement types: one byte for all records, or one each.
 """
 
+Place: TypeAlias = tuple[str | None, int | None, int | None]
+"""The topic, partition and offset of a Message."""
+
 LAST_EPOCH = 0x7FFFFFFF
 
 SENT = 0xFE  # the status byte of a record whose acknowledgement was sent
 RENEWED = 0xFD  # and of one whose renewal was sent: it has no final acknowledgement yet
+UNREADABLE = 0xFC  # of one that the client releases, because it can't be read
+KEPT = 0xFB  # of one that the running collect() doesn't accept
 _ROWS = bytes(status == UNDECIDED for status in range(256))
-_FINISHED = bytes([GAP, SENT])
-_FINISHED_OR_EXPIRED = bytes([GAP, SENT, RENEWED])
-_FINAL = re.compile(rb"[\x00-\x03]+")
+_UNREADABLE_OF_RELEASE = bytes(UNREADABLE if status == RELEASE else status for status in range(256))
+_RELEASE_OF_UNREADABLE = bytes(RELEASE if status == UNREADABLE else status for status in range(256))
+_FINISHED = bytes([GAP, SENT, UNREADABLE])
+_FINISHED_OR_EXPIRED = bytes([GAP, SENT, UNREADABLE, RENEWED])
+_FINAL = re.compile(rb"[\x00-\x03\xFC]+")
 _RENEWALS = re.compile(rb"\x04+")
 
 
@@ -80,7 +94,7 @@ class HeldRange:
     def _take(self, statuses: re.Pattern[bytes], then: int) -> list[Batch]:
         found = []
         for run in statuses.finditer(self.statuses):
-            types = bytes(run.group())
+            types = bytes(run.group()).translate(_RELEASE_OF_UNREADABLE)
             one = types.count(types[0]) == len(types)
             found.append(
                 (self.first + run.start(), self.first + run.end() - 1, types[:1] if one else types)
@@ -175,6 +189,8 @@ class HeldRecords:
         ranges = self._ranges.setdefault((acquired.topic, acquired.key[1]), [])
         rows = []
         for (first, _, _), status in zip(acquired.ranges, statuses, strict=True):
+            # open_acquired() releases what can't be read; the application can't change that
+            status = status.translate(_UNREADABLE_OF_RELEASE)
             held = HeldRange(acquired.session, acquired.key, first, status)
             ranges.append(held)
             rows.append(HeldRows(held, bytes(status.translate(_ROWS))))
@@ -220,14 +236,19 @@ class HeldRecords:
             row += is_row.count(1)
         return None
 
-    def collect(self, *, accept: bool, renew: bool = True) -> list[Acknowledgement]:
+    def collect(
+        self, *, accept: bool, renew: bool = True, keep: Iterable[Place] = ()
+    ) -> list[Acknowledgement]:
         """Takes the acknowledgements that weren't sent yet, and marks them as sent.
 
-        ``accept``: also accepts the records without an acknowledgement. ``renew``: also takes
-        renewals, which are for sessions that go on.
+        ``accept``: also accepts the records without an acknowledgement, except those in ``keep``.
+        ``renew``: also takes renewals, which are for sessions that go on.
         """
+        kept = [found for place in keep if (found := self._find_undecided(*place))]
+        for held, index in kept:
+            held.statuses[index] = KEPT
         pending: dict[tuple[str, ShareKey, int, bool], Acknowledgement] = {}
-        for (topic, number), ranges in list(self._ranges.items()):
+        for (topic, _), ranges in self._ranges.items():
             for each in ranges:
                 final = each.take_final(accept=accept)
                 renewals = each.take_renewals() if renew else []
@@ -239,14 +260,32 @@ class HeldRecords:
                         )
                         piece.batches += batches
                         piece.renewed += renewed
-            kept = [each for each in ranges if each.is_held]
-            if kept:
-                self._ranges[topic, number] = kept
-            else:
-                del self._ranges[topic, number]
+        for held, index in kept:
+            held.statuses[index] = UNDECIDED
+        self._forget_finished()
         for piece in pending.values():
             piece.batches.sort()
         return list(pending.values())
+
+    def _find_undecided(
+        self, topic: str | None, partition: int | None, offset: int | None
+    ) -> tuple[HeldRange, int] | None:
+        """The oldest range with this record, and its index there."""
+        if topic is None or partition is None or offset is None:
+            return None
+        for each in self._ranges.get((topic, partition), []):
+            index = offset - each.first
+            if 0 <= index < len(each.statuses) and each.statuses[index] == UNDECIDED:
+                return each, index
+        return None
+
+    def _forget_finished(self) -> None:
+        for name, ranges in list(self._ranges.items()):
+            held = [each for each in ranges if each.is_held]
+            if held:
+                self._ranges[name] = held
+            else:
+                del self._ranges[name]
 
 
 def offsets_of(batches: list[Batch]) -> Iterator[int]:
