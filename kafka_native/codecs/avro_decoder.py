@@ -50,6 +50,8 @@ LOGICAL_FORMATS = {
     "local-timestamp-micros": "tsu:",
     "local-timestamp-nanos": "tsn:",
 }
+# These are read as times, because Arrow has no time outside of the day.
+TIME_CODES = {"time-millis": "TIME_MILLIS", "time-micros": "TIME_MICROS"}
 SKIPPED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 UNIONS_BRANCHES_MAX = 127
 DECIMAL_DIGITS_MAX = 76
@@ -353,7 +355,8 @@ class Compiler:
             self._add("ENUM", at, path, len(self.table), len(plan.symbols))
             self.table += plan.symbols
         else:
-            self._add(plan.code, at, path, reader.size, self._limit_of(reader))
+            code = TIME_CODES.get(reader.logical or "", plan.code)
+            self._add(code, at, path, reader.size, self._limit_of(reader))
 
     def _read_symbols(self, plan: ReadLeaf, at: int, path: str) -> None:
         """Read the symbols of an enum as strings: the table has the place and size of each."""

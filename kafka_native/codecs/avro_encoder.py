@@ -274,6 +274,8 @@ class Compiler(EncodeCompiler):
             if has_zone != (name == "timestamp"):
                 needs = "needs a time zone" if name == "timestamp" else "can't have a time zone"
                 raise SchemaError(f"a column for {logical} {needs}: cast the column", path)
+        else:
+            self.add("TIME_OF_DAY", column, path, TICKS[form[2]])
         self._scaled(column, TICKS[UNITS[unit]], TICKS[form[2]], kind, path)
 
     def _scaled(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_native._native import codec_core
+from kafka_native._native.primitives import varint_encode
 from kafka_native.codecs import AvroDecoder, DecodeError, SchemaError
 from tests.codecs import avro_schemas as avro
 
@@ -436,6 +437,44 @@ def test_a_bad_record_is_refused_with_its_field(kind: Schema, data: bytes, messa
     column = decoder.decode([b"\x02" + data, None], on_error="null")
     assert pa.array(column).to_pylist() == [None, None]
     assert [str(each) for each in column.errors] == [str(caught.value)]
+
+
+@pytest.mark.parametrize(
+    ("writer", "unit", "day"),
+    [
+        ("int", "millis", 86_400_000),
+        ("long", "micros", 86_400_000_000),
+    ],
+)
+def test_a_time_outside_of_the_day_is_an_error_of_its_record(
+    writer: str, unit: str, day: int
+) -> None:
+    kind = {"type": writer, "logicalType": f"time-{unit}"}
+    decoder = AvroDecoder(
+        record(("a", "int"), ("t", kind), ("l", {"type": "array", "items": kind}))
+    )
+    ticks = [0, day - 1, day, -1]
+    times = [b"\x02" + varint_encode(each) + b"\x00" for each in ticks]
+    items = [b"\x02\x00\x02" + varint_encode(each) + b"\x00" for each in ticks]
+    column = decoder.decode([*times, *items], on_error="null")
+    array = pa.array(column)
+    array.validate(full=True)
+    assert array.is_valid().to_pylist() == [True, True, False, False] * 2
+    assert array[1]["t"].value == day - 1
+    assert [(each.row, each.path, each.position) for each in column.errors] == [
+        (2, "t", 1),
+        (3, "t", 1),
+        (6, "l[]", 3),
+        (7, "l[]", 3),
+    ]
+    assert {each.problem for each in column.errors} == {"a time is outside of the day"}
+
+
+def test_an_int_that_becomes_a_time_is_within_the_day() -> None:
+    micros = record(("t", {"type": "long", "logicalType": "time-micros"}))
+    decoder = AvroDecoder(record(("t", "int")), micros)
+    column = decoder.decode([varint_encode(5), varint_encode(-1)], on_error="null")
+    assert pa.array(column).to_pylist() == [{"t": datetime.time(microsecond=5)}, None]
 
 
 def test_a_full_column_ends_before_the_record() -> None:

@@ -475,6 +475,27 @@ def test_values_that_do_not_fit(schema: Any, column: Any, text: str) -> None:
     assert f"row 2, field f: {caught.value.problem}" == str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("schema", "kind", "day"),
+    [
+        (logical("int", "time-millis"), pa.time32("s"), 86_400),
+        (logical("int", "time-millis"), pa.time32("ms"), 86_400_000),
+        (logical("int", "time-millis"), pa.time64("ns"), 86_400_000_000_000),
+        (logical("long", "time-micros"), pa.time32("s"), 86_400),
+        (logical("long", "time-micros"), pa.time64("us"), 86_400_000_000),
+    ],
+)
+def test_a_time_outside_of_the_day_does_not_fit(schema: Any, kind: pa.DataType, day: int) -> None:
+    stored = pa.int32() if kind.bit_width == 32 else pa.int64()
+    column = pa.array([0, day, -1, None], stored).view(kind)
+    records, errors = AvroEncoder(["null", schema]).encode_each(column)
+    assert pa.chunked_array(records).to_pylist() == [b"\x02\x00", None, None, None]
+    assert [(each.row, each.problem) for each in errors] == [
+        (1, "the time isn't within a day"),
+        (2, "the time isn't within a day"),
+    ]
+
+
 def test_each_row_that_does_not_fit_is_a_null_and_an_error() -> None:
     """The first chunk has a tombstone, the last rows of both chunks are bad."""
     encoder = AvroEncoder(record(("f", "int")), prefix=b"p")
