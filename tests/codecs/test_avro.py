@@ -351,6 +351,35 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         ),
         (record(), record(("f", "int")), "f: the writer's schema lacks this field"),
         (record(), record(("f", "int", {"default": "x"})), "f: the default 'x' isn't a int"),
+        (
+            record(),
+            record(("f", "float", {"default": 1e300})),
+            "f: the default 1e.300 isn't a float",
+        ),
+        (
+            record(),
+            record(("f", "double", {"default": 10**400})),
+            "f: the default 10+ isn't a double",
+        ),
+        (
+            record(),
+            record(("f", "string", {"default": "\ud800"})),
+            r"f: the default .* isn't a string",
+        ),
+        (
+            record(),
+            record(("f", {"type": "map", "values": "int"}, {"default": {"\udfff": 1}})),
+            r"f: the default .* isn't a map",
+        ),
+        (
+            record(("f", {"type": "enum", "name": "E", "symbols": ["A", "\ud800"]})),
+            None,
+            "f: the symbols of an enum must be different names",
+        ),
+        (record(aliases=5), None, "aliases are a list of names"),
+        (record(aliases="R1"), None, "aliases are a list of names"),
+        (record(("f", "int", {"aliases": {"a": 1}})), None, "f: aliases are a list of names"),
+        (record(("f", "int", {"aliases": [1]})), None, "f: aliases are a list of names"),
         (record(), record(name="S"), "the writer's R isn't the reader's S"),
         (
             record(("f", {"type": "long", "logicalType": "timestamp-millis"})),
@@ -382,6 +411,22 @@ def test_nesting_has_a_limit() -> None:
     assert read(record(("f", nested(40))), {"f": []}) == {"f": []}
     with pytest.raises(SchemaError, match="nested deeper than"):
         AvroDecoder(nested(60))
+
+
+@pytest.mark.parametrize("depth", [100, 150])
+def test_named_types_in_each_other_have_a_limit(depth: int) -> None:
+    inner: Schema = "int"
+    fields = []
+    for i in range(depth):
+        for _ in range(3):
+            inner = {"type": "array", "items": inner}
+        fields.append((f"f{i}", record(("x", inner), name=f"R{i}")))
+        inner = f"R{i}"
+    schema = record(*fields, name="Top")
+    with pytest.raises(SchemaError, match="nested too deep"):
+        AvroDecoder(schema)
+    with pytest.raises(SchemaError, match="nested too deep"):
+        AvroDecoder(record(("f0", "int"), name="Top"), schema)
 
 
 def test_the_number_of_types_has_a_limit() -> None:
