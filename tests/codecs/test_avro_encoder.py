@@ -12,6 +12,7 @@ import pytest
 
 from kafka_native.codecs import AvroEncoder, EncodeError, SchemaError
 from tests.codecs import avro_schemas as avro
+from tests.harness.libraries import polars_or_skip
 
 UTC = datetime.timezone.utc
 UUID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -287,6 +288,13 @@ def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     records = [b"\0\0\0\0\7\2", None, b"\0\0\0\0\7\4"]
     assert pa.chunked_array(made).to_pylist() == records
     assert encoded("string", pa.nulls(2)) == [None, None]
+
+
+def test_columns_of_nulls_from_polars() -> None:
+    # its arrays of nulls have an empty buffer
+    frame = polars_or_skip().DataFrame({"n": [None], "list": [[None, None]]})
+    schema = record(("n", ["int", "null"]), ("list", {"type": "array", "items": "null"}))
+    assert encoded(schema, frame) == [b"\x02\x04\x00"]
 
 
 def test_missing_columns_have_defaults_or_nulls() -> None:
