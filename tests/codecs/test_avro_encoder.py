@@ -180,6 +180,27 @@ def test_decimals_have_the_scale_of_the_schema(
         assert values == [decimal_bytes(each) for each in expected]
 
 
+@pytest.mark.parametrize(("precision", "scale"), [(77, 2), (78, 2), (1000, 60)])
+def test_a_schema_may_have_longer_decimals_than_arrow(precision: int, scale: int) -> None:
+    kind = logical("bytes", "decimal", precision=precision, scale=scale)
+    column = decimals(pa.decimal128(9, 2), "1.25", "0")
+    made = pa.chunked_array(AvroEncoder(kind).encode(column)).to_pylist()
+    assert avro.decode(made[1], "bytes") == b"\0"
+    number = int.from_bytes(avro.decode(made[0], "bytes"), "big")
+    assert number == 125 * 10 ** (scale - 2)
+
+
+def test_a_decimal_that_becomes_too_long_does_not_fit() -> None:
+    kind = logical("bytes", "decimal", precision=1000, scale=2)
+    [good, bad] = decimals(pa.decimal256(76, 0), "9" * 74, "9" * 75)
+    records, errors = AvroEncoder(kind).encode_each(pa.array([good, bad]))
+    assert [each is None for each in pa.chunked_array(records).to_pylist()] == [False, True]
+    assert [each.problem for each in errors] == ["a decimal has too many digits"]
+    far = logical("bytes", "decimal", precision=1000, scale=160)
+    with pytest.raises(SchemaError, match="the decimal's scale of 160 is too large"):
+        AvroEncoder(far).encode(decimals(pa.decimal128(9, 2), "0"))
+
+
 def test_nested_values() -> None:
     schema = record(
         ("lists", {"type": "array", "items": {"type": "array", "items": "int"}}),
