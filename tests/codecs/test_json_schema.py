@@ -366,6 +366,8 @@ def test_values_of_a_schema() -> None:
         ("1 null -9223372036854775808", pa.int64()),
         ("1 18446744073709551615", pa.uint64()),
         ("-1 9223372036854775808", TEXT),
+        ("1 1e400", TEXT),
+        ("[1.5] [-1e400]", pa.list_(TEXT)),
         ("1 2.5", pa.float64()),
         ("true null", pa.bool_()),
         ('"a" "2024-01-01T00:00:00Z"', TEXT),
@@ -397,6 +399,18 @@ def test_inferred_type(values: str, kind: pa.DataType) -> None:
         (["2024-01-01T00:00:00Z", "2024-01-01T00:00:00"], TEXT),
         (["2024-01-01T00:00:00.1234567"], TEXT),
         (["2024-01-01T00:00:00Z", "never"], TEXT),
+        (["2024-02-29T23:59:59+23:59", "0000-02-29T00:00Z"], pa.timestamp("us", "UTC")),
+        # these have the form of a timestamp, but they don't exist
+        (["2024-01-01T00:00:00", "0000-00-00T00:00:00"], TEXT),
+        (["2023-02-29T00:00:00"], TEXT),
+        (["1900-02-29T00:00:00"], TEXT),
+        (["2024-04-31T00:00:00"], TEXT),
+        (["2024-13-01T00:00:00"], TEXT),
+        (["2024-01-01T24:00:00"], TEXT),
+        (["2024-01-01T23:60:00"], TEXT),
+        (["2024-01-01T23:59:60Z"], TEXT),
+        (["2024-01-01T00:00:00+24:00"], TEXT),
+        (["2024-01-01T00:00:00-0060"], TEXT),
     ],
 )
 def test_inferred_timestamps(values: list[str], kind: pa.DataType) -> None:
