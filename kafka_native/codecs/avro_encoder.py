@@ -139,7 +139,6 @@ class Compiler(EncodeCompiler):
         leaves: list[EncodeOp] = [op]
         for place, (child, number) in enumerate(choices):
             self.table[op.arg + 2 * place : op.arg + 2 * place + 2] = [len(self.ops), child]
-            child.mark()
             self.add_constant(varint_encode(number), path)
             if child is not column:
                 self._write(kind.branches[number], child, path)

@@ -301,6 +301,14 @@ def test_a_struct_for_a_record_of_a_union() -> None:
         encoded(record(("u", ["int", "string"])), pa.table({"u": nothing}))
 
 
+def test_a_branch_with_parts_that_do_not_fit_leaves_the_next_one() -> None:
+    views = pa.array([[1]], pa.list_view(pa.int64()))
+    choice = pa.StructArray.from_arrays([views, pa.array(["x"])], names=["int", "string"])
+    column = pa.StructArray.from_arrays([choice, pa.array([5])], names=["f", "g"])
+    union = [record(("f", ["int", "string"]), name="A"), record(("g", "long"), name="B")]
+    assert encoded(union, column, ignore_extra=True) == [b"\x02\x0a"]
+
+
 def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     column = pa.array([{"a": 1}, None, {"a": 2}])
     made = AvroEncoder(record(("a", "long")), prefix=b"\0\0\0\0\7").encode(column)
