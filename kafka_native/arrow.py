@@ -524,7 +524,11 @@ class ArrowStream:
                 'a library that reads a stream with on_error="split" loses the records that '
                 'don\'t decode: iterate over the stream, or use on_error="bytes"'
             )
-        return stream_of(self._plan, self._next_columns, self._failed)
+        return stream_of(self._plan, self._read_columns, self._failed)
+
+    def _read_columns(self) -> ColumnBatch | None:
+        self.error = None
+        return self._next_columns()
 
     def _failed(self, error: BaseException) -> None:
         self.error = error

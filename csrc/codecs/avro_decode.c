@@ -10,6 +10,9 @@
 #include "codecs/short_bytes.h"
 #include "codecs/text_values.h"
 
+#define DAY_MILLIS INT64_C(86400000)
+#define DAY_MICROS INT64_C(86400000000)
+
 struct frame { /* an array or a default that is open */
     const struct kn_avro_op *op;
     int64_t items_left; /* ARRAY: of the current block */
@@ -167,6 +170,13 @@ static inline const uint8_t *skip(struct run *run, const uint8_t *at, int64_t si
     return size_bytes <= run->end - at ? at + size_bytes : cut_off(run, at);
 }
 
+static inline const uint8_t *skip_bytes(struct run *run, const uint8_t *at)
+{
+    int64_t size = 0;
+    const uint8_t *from = read_size(run, at, &size);
+    return from ? from + size : NULL;
+}
+
 static const uint8_t *put_fixed(struct run *run, struct kn_built *column, int64_t size,
                                 const uint8_t *at)
 {
@@ -213,6 +223,20 @@ static const uint8_t *put_decimal(struct run *run, struct kn_built *column,
     kn_copy_little(item, little, (size_t)width);
     column->length++;
     return last;
+}
+
+static const uint8_t *put_time(struct run *run, struct kn_built *column, int32_t code,
+                               const uint8_t *at)
+{
+    int64_t value = 0, day = code == KN_AVRO_TIME_MICROS ? DAY_MICROS : DAY_MILLIS;
+    const uint8_t *next = read_long(run, at, &value);
+    if (!next) return NULL;
+    if (value < 0 || value >= day)
+        return fail(run, KN_ERR_INVALID, "a time is outside of the day", at);
+    int32_t millis = (int32_t)value;
+    if (code == KN_AVRO_TIME_MICROS) store(column, &value, 8);
+    else store(column, &millis, 4);
+    return next;
 }
 
 static const uint8_t *put_uuid(struct run *run, struct kn_built *column, const uint8_t *at)
@@ -394,6 +418,8 @@ static const struct kn_avro_op *execute(struct run *run, const uint8_t *at)
         case KN_AVRO_LONG_AS_FLOAT:
         case KN_AVRO_LONG_AS_DOUBLE: at = put_long(run, column, op->code, at); break;
         case KN_AVRO_FLOAT_AS_DOUBLE: at = put_float(run, column, op->code, at); break;
+        case KN_AVRO_TIME_MILLIS:
+        case KN_AVRO_TIME_MICROS: at = put_time(run, column, op->code, at); break;
         case KN_AVRO_BYTES: at = put_bytes(run, column, 0, at); break;
         case KN_AVRO_TEXT: at = put_bytes(run, column, 1, at); break;
         case KN_AVRO_FIXED: at = put_fixed(run, column, op->arg, at); break;
@@ -431,9 +457,7 @@ static const struct kn_avro_op *execute(struct run *run, const uint8_t *at)
         case KN_AVRO_RESTORE: at = end_default(run); break;
         case KN_AVRO_SKIP_FIXED: at = skip(run, at, op->arg); break;
         case KN_AVRO_SKIP_VARINT: at = read_long(run, at, &number); break;
-        case KN_AVRO_SKIP_BYTES:
-            if ((at = read_size(run, at, &number))) at += number;
-            break;
+        case KN_AVRO_SKIP_BYTES: at = skip_bytes(run, at); break;
         default: return NULL; /* DONE */
         }
         if (__builtin_expect(!at, 0)) return failed;

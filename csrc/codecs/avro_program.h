@@ -16,11 +16,11 @@
 
 /* X(name, kind of its node, width of its node). Kind COUNT: any node, or no node.
  * - from NONE to DURATION: read a value into `node`.
- *   INT_AS_LONG and so on are promotions. TEXT checks UTF-8. FIXED and DECIMAL_FIXED read `arg`
- *   bytes. The size of a decimal's number must be below the constant at `count`, which is as wide as
- *   its node and little-endian. ENUM maps a symbol through `count` table entries from `arg`; -1 is an
- *   error. ENUM_TEXT has `count` pairs of entries: where the symbol's text begins in the constants,
- *   and its size.
+ *   INT_AS_LONG and so on are promotions. TIME_MILLIS and TIME_MICROS read a number that is a time
+ *   of day. TEXT checks UTF-8. FIXED and DECIMAL_FIXED read `arg` bytes. The size of a decimal's
+ *   number must be below the constant at `count`, which is as wide as its node and little-endian.
+ *   ENUM maps a symbol through `count` table entries from `arg`; -1 is an error. ENUM_TEXT has
+ *   `count` pairs of entries: where the symbol's text begins in the constants, and its size.
  * - RECORD begins a struct. The instructions of its fields follow.
  * - ARRAY reads items into a list, or skips them without a node. Its body ends with NEXT, whose
  *   `arg` is the index of the ARRAY.
@@ -46,6 +46,8 @@
     X(LONG_AS_FLOAT, KN_NODE_FIXED, 4)                                                             \
     X(LONG_AS_DOUBLE, KN_NODE_FIXED, 8)                                                            \
     X(FLOAT_AS_DOUBLE, KN_NODE_FIXED, 8)                                                           \
+    X(TIME_MILLIS, KN_NODE_FIXED, 4)                                                               \
+    X(TIME_MICROS, KN_NODE_FIXED, 8)                                                               \
     X(BYTES, KN_NODE_BYTES, 0)                                                                     \
     X(TEXT, KN_NODE_BYTES, 0)                                                                      \
     X(FIXED, KN_NODE_FIXED, -1)                                                                    \

@@ -134,6 +134,9 @@ static bool check_value(const struct check *check, const struct kn_encode_op *op
     case KN_ENCODE_LITTLE: return is_integer(node) && (op->count == 32 || op->count == 64);
     case KN_ENCODE_TIMESTAMP:
     case KN_ENCODE_TIME_SPAN: return is_integer(node) && op->arg >= 1 && op->arg <= 1000000000;
+    case KN_ENCODE_TIME_OF_DAY:
+        *writes = 0;
+        return is_integer(node) && op->arg >= 1 && op->arg <= 1000000000;
     case KN_ENCODE_MULTIPLY:
     case KN_ENCODE_DIVIDE:
         return is_integer(node) && op->arg >= 1 && (op->count == 32 || op->count == 64);

@@ -34,6 +34,8 @@
  * - DONE is the last one.
  * For Avro:
  * - MULTIPLY, DIVIDE: the signed number times or by `arg`, exactly; `count` as for LONG.
+ * - TIME_OF_DAY: refuses a signed number that isn't within a day, with `arg` ticks a second. It writes
+ *   nothing.
  * - UUID (text of a UUID), UUID_TEXT (from 16 bytes), FIXED (`arg` bytes).
  * - ENUM: the symbol with these bytes. Table entries from `arg`, three for each of `count` symbols,
  *   sorted by bytes: place and size of a constant, and the symbol's number.
@@ -70,6 +72,7 @@
     X(LONG)                                                                                        \
     X(MULTIPLY)                                                                                    \
     X(DIVIDE)                                                                                      \
+    X(TIME_OF_DAY)                                                                                 \
     X(FLOAT)                                                                                       \
     X(DOUBLE)                                                                                      \
     X(BYTES)                                                                                       \

@@ -41,7 +41,7 @@ int kn_encode_rows(const struct kn_encoder *encoder, const struct kn_nested *col
         int64_t step = end - *row < STEP_ROWS ? end - *row : STEP_ROWS;
         status = kn_builder_reserve(builder, 0, step);
         for (int64_t stop = *row + step; *row < stop && status == KN_OK; *row += status == KN_OK) {
-            if (kn_nested_is_null(columns, 0, *row)) {
+            if (kn_nested_row_is_null(columns, *row)) {
                 kn_builder_append_null(builder, 0);
                 continue;
             }

@@ -159,7 +159,7 @@ int kn_arrow_check_array(const struct ArrowArray *array, int64_t skip, int64_t l
         return kn_arrow_wrong(problem, -1, "an impossible number of nulls");
     if (skip + length > array->length)
         return kn_arrow_wrong(problem, -1, "fewer rows than the table");
-    if (buffers < 0 ? array->n_buffers < -buffers : array->n_buffers != buffers) {
+    if (buffers < 0 ? array->n_buffers < -buffers : buffers && array->n_buffers != buffers) {
         return kn_arrow_wrong(problem, -1, "a wrong number of buffers for its type");
     }
     if (array->n_buffers > 0 && !array->buffers) return kn_arrow_wrong(problem, -1, "no buffers");

@@ -117,7 +117,8 @@ int kn_arrow_bind_plain(struct kn_arrow_type type, const struct ArrowArray *arra
                         struct kn_arrow_problem *problem);
 /* Parts of a binding. */
 /* Checks counts and pointers of one array, which must have the rows [skip, skip + length), and
- * `buffers` buffers; negative: at least as many. */
+ * `buffers` buffers; negative: at least as many; 0: any, because none is read. Polars' nulls have an
+ * empty one. */
 int kn_arrow_check_array(const struct ArrowArray *array, int64_t skip, int64_t length,
                          int64_t buffers, struct kn_arrow_problem *problem);
 int kn_arrow_bind_validity(const struct ArrowArray *array, int64_t skip,

@@ -319,17 +319,17 @@ static const char *put_float(struct kn_built *column, int32_t code, const uint8_
 {
     struct kn_number number;
     double value = 0;
+    float narrow = 0;
     const char *problem = scan_number(text, &number);
-    if (!problem) problem = kn_number_to_double(&number, text, &value);
     if (problem) return problem;
     if (code == KN_JSON_DOUBLE) {
-        store(column, &value, 8);
-        return NULL;
+        problem = kn_number_to_double(&number, text, &value);
+        if (!problem) store(column, &value, 8);
+    } else {
+        problem = kn_number_to_float(&number, text, &narrow);
+        if (!problem) store(column, &narrow, 4);
     }
-    float narrow = (float)value;
-    if (__builtin_isinf(narrow)) return "a number is beyond the range of its column";
-    store(column, &narrow, 4);
-    return NULL;
+    return problem;
 }
 
 static const char *put_decimal(struct kn_built *column, const struct kn_json_rule *rule,

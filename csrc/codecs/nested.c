@@ -235,6 +235,17 @@ int kn_nested_bind(struct kn_nested *nested, const struct ArrowArray *array, int
     return bind_node(nested, 0, array, skip, length, problem);
 }
 
+int kn_nested_bind_column(struct kn_nested *nested, const struct ArrowArray *table, int64_t column,
+                          struct kn_arrow_problem *problem)
+{
+    int status = kn_arrow_check_array(table, 0, 0, 1, problem);
+    if (status == KN_OK) status = kn_arrow_bind_validity(table, 0, &nested->rows, problem);
+    if (status != KN_OK) return status;
+    if (column < 0 || column >= table->n_children)
+        return kn_arrow_wrong(problem, -1, "the number of columns isn't that of its schema");
+    return kn_nested_bind(nested, table->children[column], table->offset, table->length, problem);
+}
+
 /* --- values --- */
 
 int64_t kn_nested_entry(const struct kn_nested *nested, int32_t node, int64_t index)

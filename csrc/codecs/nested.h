@@ -77,12 +77,18 @@ struct kn_nested_column {
 struct kn_nested {
     const struct kn_nested_type *type; /* borrowed */
     struct kn_nested_column *columns;  /* one for each node */
+    struct kn_arrow_validity rows; /* of the table around the first node; zeros: there is none */
 };
 
 /* Binds an array, whose rows [skip, skip + length) become the items of the first node. `columns` has
  * room for every node. KN_OK, or KN_ERR_INVALID with *problem. */
 int kn_nested_bind(struct kn_nested *nested, const struct ArrowArray *array, int64_t skip,
                    int64_t length, struct kn_arrow_problem *problem);
+
+/* The same for a column of a table, all of whose rows become the items. A null row of the table is
+ * null, too: Arrow doesn't say which value its column has there. */
+int kn_nested_bind_column(struct kn_nested *nested, const struct ArrowArray *table, int64_t column,
+                          struct kn_arrow_problem *problem);
 
 /* --- values. Each call checks again, because foreign memory may have changed. --- */
 
@@ -98,6 +104,11 @@ static inline bool kn_nested_is_null(const struct kn_nested *nested, int32_t nod
     if (__builtin_expect(kind != KN_NESTED_DICTIONARY, 1)) return kind == KN_NESTED_NONE;
     int64_t entry = kn_nested_entry(nested, node, index);
     return entry >= 0 && kn_nested_is_null(nested, node + 1, entry);
+}
+
+static inline bool kn_nested_row_is_null(const struct kn_nested *nested, int64_t row)
+{
+    return kn_arrow_is_null(&nested->rows, row) || kn_nested_is_null(nested, 0, row);
 }
 
 /* Returns the items [*first, *end) of a list in its child. KN_OK or KN_ERR_INVALID. */

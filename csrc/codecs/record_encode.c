@@ -15,6 +15,9 @@
 #include "codecs/protobuf_wire.h"
 
 #define ESCAPED_PART_BYTES 1024 /* of text, for which room is made at once */
+#define DAY_S 86400
+
+static const char OUTSIDE_OF_DAY[] = "the time isn't within a day";
 
 struct frame { /* a body that has set the index */
     const struct kn_encode_op *op;
@@ -192,6 +195,14 @@ static uint8_t *put_scaled(struct run *run, const struct kn_encode_op *op, int64
     int64_t value;
     if (!load_scaled(run, op, index, op->code == KN_ENCODE_DIVIDE, &value)) return NULL;
     return put_integer(run, value, op->count, to);
+}
+
+static uint8_t *check_time(struct run *run, const struct kn_encode_op *op, int64_t index,
+                           uint8_t *to)
+{
+    int32_t width = run->columns->type->nodes[op->node].width;
+    int64_t value = load_integer(run->columns->columns[op->node].items + index * width, width, 1);
+    return value >= 0 && value < (int64_t)DAY_S * op->arg ? to : refuse(run, OUTSIDE_OF_DAY);
 }
 
 static double half_to_double(uint16_t half)
@@ -435,7 +446,7 @@ static uint8_t *put_json_number(struct run *run, const struct kn_encode_op *op, 
     value = load_integer(from, width, 1);
     if (op->code == KN_ENCODE_JSON_TIME) {
         to = kn_json_time_put(to, value, op->arg, op->count);
-        return to ? to : refuse(run, "the time isn't within a day");
+        return to ? to : refuse(run, OUTSIDE_OF_DAY);
     }
     if (op->code == KN_ENCODE_JSON_TIMESTAMP) {
         to = kn_json_timestamp_put(to, value, op->arg, op->count);
@@ -731,6 +742,7 @@ static inline uint8_t *put_value(struct run *run, const struct kn_encode_op *op,
     case KN_ENCODE_LONG: return put_long(run, op, index, to);
     case KN_ENCODE_MULTIPLY:
     case KN_ENCODE_DIVIDE: return put_scaled(run, op, index, to);
+    case KN_ENCODE_TIME_OF_DAY: return check_time(run, op, index, to);
     case KN_ENCODE_FLOAT:
     case KN_ENCODE_DOUBLE: return put_real(run, op, index, to);
     case KN_ENCODE_BYTES:

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* strtod_l */
 #include "codecs/text_values.h"
 
+#include <float.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -16,8 +17,11 @@
 #include "codecs/powers_of_five.h"
 
 #define EXPONENT_MAX 1000000000
+#define FLOAT_REST UINT64_C(0x1fffffff) /* bits of a double that a float lacks */
+#define FLOAT_MIDDLE UINT64_C(0x10000000)
 
 static const char OUT_OF_RANGE[] = "a number is beyond the range of its column";
+static const char NO_MEMORY[] = "there is not enough memory";
 static const char HAS_FRACTION[] = "a number has a fraction, but its column has integers";
 
 static inline bool is_digit(uint8_t c) { return (uint8_t)(c - '0') <= 9; }
@@ -117,6 +121,12 @@ static double read_double(const uint8_t *text)
     return plain_locale ? strtod_l((const char *)text, NULL, plain_locale) : (double)NAN;
 }
 
+static float read_float(const uint8_t *text)
+{
+    pthread_once(&plain_locale_once, make_plain_locale);
+    return plain_locale ? strtof_l((const char *)text, NULL, plain_locale) : NAN;
+}
+
 #ifdef __SIZEOF_INT128__
 /* Computes the double that is nearest to digits * 10^exponent, with the algorithm of Eisel and Lemire.
  * digits: 1 to 19 of them. The exponent must be in the table: then no result is too large, too small
@@ -187,7 +197,21 @@ const char *kn_number_to_double(const struct kn_number *number, const uint8_t *t
         return NULL;
     }
     *value = read_double(text);
-    if (*value != *value) return "there is not enough memory";
+    if (*value != *value) return NO_MEMORY;
+    return isinf(*value) ? OUT_OF_RANGE : NULL;
+}
+
+const char *kn_number_to_float(const struct kn_number *number, const uint8_t *text, float *value)
+{
+    double wide;
+    uint64_t bits;
+    const char *problem = kn_number_to_double(number, text, &wide);
+    if (problem) return problem;
+    memcpy(&bits, &wide, sizeof bits);
+    /* In the middle between two floats, the double may have been rounded itself. */
+    bool is_middle = (bits & FLOAT_REST) == FLOAT_MIDDLE || (wide != 0 && fabs(wide) < FLT_MIN);
+    *value = is_middle ? read_float(text) : (float)wide;
+    if (*value != *value) return NO_MEMORY;
     return isinf(*value) ? OUT_OF_RANGE : NULL;
 }
 

@@ -27,8 +27,9 @@ const char *kn_number_scan(const uint8_t *text, struct kn_number *number);
 const char *kn_number_to_int(const struct kn_number *number, int64_t min, int64_t max,
                              int64_t *value);
 const char *kn_number_to_uint(const struct kn_number *number, uint64_t max, uint64_t *value);
-/* The nearest double. `text` is where the scan began. */
+/* The nearest double or float. `text` is where the scan began. */
 const char *kn_number_to_double(const struct kn_number *number, const uint8_t *text, double *value);
+const char *kn_number_to_float(const struct kn_number *number, const uint8_t *text, float *value);
 /* Exact, to a number of 16 or 32 bytes in this machine's order, with `scale` digits behind the
  * point and at most `precision` digits. */
 const char *kn_number_to_decimal(const struct kn_number *number, int32_t precision, int32_t scale,

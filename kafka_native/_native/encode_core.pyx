@@ -22,6 +22,9 @@ from kafka_native._native.kn_arrow cimport (
 from kafka_native._native.kn_codecs cimport *
 from kafka_native._native.kn_enums cimport KN_ERR_FULL, KN_ERR_NOMEM, KN_OK
 
+cdef extern from "codecs/import.h" nogil:
+    int kn_arrow_check_table(const ArrowSchema *schema, const ArrowArray *array, kn_arrow_problem *problem)
+
 # The kinds of columns that are read. enum kn_nested_kind, csrc/codecs/nested.h.
 NESTED_KINDS = {
     "skipped": KN_NESTED_SKIPPED,
@@ -226,8 +229,8 @@ cdef class ColumnInput:
         cdef ArrowArray whole = held.array
         cdef kn_arrow_problem problem
         cdef ArrowArray **children = NULL
-        cdef int64_t skip = 0
         cdef int64_t length = held.array.length
+        cdef int64_t column = -1
         cdef int status
         cdef Py_ssize_t i
         self.check(held)
@@ -241,16 +244,31 @@ cdef class ColumnInput:
                 whole.children = children
                 whole.n_children = len(<tuple>columns)
             elif columns is not None:
-                whole = held.array.children[_index_in(held, columns)][0]
-                skip = held.array.offset
+                column = _index_in(held, columns)
             with nogil:
-                status = kn_nested_bind(&bound.nested, &whole, skip, length, &problem)
+                if column >= 0:
+                    status = kn_nested_bind_column(&bound.nested, &held.array, column, &problem)
+                else:
+                    status = kn_nested_bind(&bound.nested, &whole, 0, length, &problem)
         finally:
             free(children)
         if status != KN_OK:
-            where = "" if problem.row < 0 else f", row {self.before + problem.row}"
-            raise ValueError(f"the Arrow data{where}: {problem.text.decode()}")
+            raise self.wrong(&problem)
         return bound
+
+    def check_rows(self):
+        """Raise ValueError if a row of the current array is null, or the array is malformed."""
+        cdef _Held held = self.current()
+        cdef kn_arrow_problem problem
+        cdef int status
+        with nogil:
+            status = kn_arrow_check_table(&self.schema, &held.array, &problem)
+        if status != KN_OK:
+            raise self.wrong(&problem)
+
+    cdef object wrong(self, const kn_arrow_problem *problem):
+        where = "" if problem.row < 0 else f", row {self.before + problem.row}"
+        return ValueError(f"the Arrow data{where}: {problem.text.decode()}")
 
     cdef _Held current(self):
         with cython.critical_section(self):

@@ -213,6 +213,7 @@ cdef extern from "codecs/nested.h" nogil:
     void kn_nested_type_unref(kn_nested_type *type)
     long kn_nested_type_live()
     int kn_nested_bind(kn_nested *nested, const ArrowArray *array, int64_t skip, int64_t length, kn_arrow_problem *problem)
+    int kn_nested_bind_column(kn_nested *nested, const ArrowArray *table, int64_t column, kn_arrow_problem *problem)
 
 cdef extern from "codecs/encoder.h" nogil:
     struct kn_encode_problem:

@@ -50,6 +50,8 @@ LOGICAL_FORMATS = {
     "local-timestamp-micros": "tsu:",
     "local-timestamp-nanos": "tsn:",
 }
+# These are read as times, because Arrow has no time outside of the day.
+TIME_CODES = {"time-millis": "TIME_MILLIS", "time-micros": "TIME_MICROS"}
 SKIPPED_BYTES = {"null": 0, "boolean": 1, "float": 4, "double": 8}
 UNIONS_BRANCHES_MAX = 127
 DECIMAL_DIGITS_MAX = 76
@@ -57,26 +59,35 @@ DECIMAL_DIGITS_MAX = 76
 
 TYPES_MAX = 65536
 """How many types a schema may have, if each named type is written out where it is used."""
+NESTING_MAX = 128
+"""How deep these types may be nested. Columns have 64 levels, each perhaps a union with null."""
 
 
 # --- columns ---
 
 
 def check_size(schema: AvroType) -> None:
-    """Raise SchemaError if a schema has more than TYPES_MAX types.
+    """Raise SchemaError if a schema has more than TYPES_MAX types, or is nested too deep.
 
     A few records that each use the one before twice have a billion.
     """
-    if _size_of(schema, {}) > TYPES_MAX:
+    size, _ = _size_of(schema, {}, 0)
+    if size > TYPES_MAX:
         raise SchemaError(f"the schema has more than {TYPES_MAX} types")
 
 
-def _size_of(kind: AvroType, known: dict[AvroType, int]) -> int:
-    if kind not in known:
+def _size_of(kind: AvroType, known: dict[AvroType, tuple[int, int]], above: int) -> tuple[int, int]:
+    """Return the number of types and of levels of a type, which has so many levels above it."""
+    if above < NESTING_MAX and kind not in known:
         inner = (*kind.branches, *(each.type for each in kind.fields))
         inner += () if kind.item is None else (kind.item,)
-        known[kind] = 1 + sum(_size_of(each, known) for each in inner)
-    return known[kind]
+        sizes = [_size_of(each, known, above + 1) for each in inner]
+        levels = max((each[1] for each in sizes), default=0)
+        known[kind] = 1 + sum(each[0] for each in sizes), 1 + levels
+    size, levels = known.get(kind, (1, 1))
+    if above + levels > NESTING_MAX:
+        raise SchemaError(f"types are nested too deep: they have more than {NESTING_MAX} levels")
+    return size, levels
 
 
 @dataclass(frozen=True)
@@ -353,7 +364,8 @@ class Compiler:
             self._add("ENUM", at, path, len(self.table), len(plan.symbols))
             self.table += plan.symbols
         else:
-            self._add(plan.code, at, path, reader.size, self._limit_of(reader))
+            code = TIME_CODES.get(reader.logical or "", plan.code)
+            self._add(code, at, path, reader.size, self._limit_of(reader))
 
     def _read_symbols(self, plan: ReadLeaf, at: int, path: str) -> None:
         """Read the symbols of an enum as strings: the table has the place and size of each."""

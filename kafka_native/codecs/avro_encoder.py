@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from kafka_native._native.encode_core import ENCODE_NUMBERS, EncodeProgram
 from kafka_native._native.primitives import varint_encode
 from kafka_native.codecs.arrow_types import BINARIES, INTEGERS, REALS, TEXTS, TICKS, ArrowType
-from kafka_native.codecs.avro_decoder import Schema
+from kafka_native.codecs.avro_decoder import DECIMAL_DIGITS_MAX, Schema
 from kafka_native.codecs.avro_resolution import encode_default
 from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, parse_schema
 from kafka_native.codecs.column_encoder import ColumnEncoder
@@ -22,6 +22,7 @@ __all__ = ["AvroEncoder"]
 
 UNITS = {"millis": "m", "micros": "u", "nanos": "n"}
 DAY_MS = 86_400_000
+POWER_MAX = 152  # KN_ENCODE_DECIMAL_POWER_MAX, csrc/codecs/encode_program.h
 NATURAL_KINDS = {
     "n": "null",
     "b": "boolean",
@@ -138,7 +139,6 @@ class Compiler(EncodeCompiler):
         leaves: list[EncodeOp] = [op]
         for place, (child, number) in enumerate(choices):
             self.table[op.arg + 2 * place : op.arg + 2 * place + 2] = [len(self.ops), child]
-            child.mark()
             self.add_constant(varint_encode(number), path)
             if child is not column:
                 self._write(kind.branches[number], child, path)
@@ -254,10 +254,16 @@ class Compiler(EncodeCompiler):
         else:
             raise _unfit(kind, column, path)
         is_signed = column.format.islower()
-        limit, _ = self.place((10**kind.precision).to_bytes(32, "little"))
+        power = kind.scale - scale
+        if power > POWER_MAX:
+            raise SchemaError(f"the decimal's scale of {kind.scale} is too large", path)
+        # A schema may allow more digits, but no column has them.
+        limit, _ = self.place(
+            (10 ** min(kind.precision, DECIMAL_DIGITS_MAX)).to_bytes(32, "little")
+        )
         size = kind.size if kind.kind == "fixed" else -1
         self.add("DECIMAL", column, path, len(self.table), 4)
-        self.table += [int(is_signed), kind.scale - scale, size, limit]
+        self.table += [int(is_signed), power, size, limit]
 
     def _time(self, kind: AvroType, column: ArrowType, path: str) -> None:
         form, logical = column.format, kind.logical or ""
@@ -274,6 +280,8 @@ class Compiler(EncodeCompiler):
             if has_zone != (name == "timestamp"):
                 needs = "needs a time zone" if name == "timestamp" else "can't have a time zone"
                 raise SchemaError(f"a column for {logical} {needs}: cast the column", path)
+        else:
+            self.add("TIME_OF_DAY", column, path, TICKS[form[2]])
         self._scaled(column, TICKS[UNITS[unit]], TICKS[form[2]], kind, path)
 
     def _scaled(

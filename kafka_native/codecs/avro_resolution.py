@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kafka_native._native.primitives import varint_encode
-from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType
+from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, is_utf8
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
@@ -204,7 +204,7 @@ def encode_default(
         inner = below(path, "[]")
         items = [encode_default(kind.below_item, each, inner, failed) for each in value]
         return (varint_encode(len(items)) + b"".join(items) if items else b"") + b"\0"
-    elif kind.kind == "map" and isinstance(value, Mapping):
+    elif kind.kind == "map" and isinstance(value, Mapping) and all(map(is_utf8, value)):
         entries = [
             varint_encode(len(key.encode()))
             + key.encode()
@@ -239,19 +239,26 @@ def _encode_leaf(kind: AvroType, value: Any) -> bytes | None:
         is_good = type(value) is int and -(1 << width) <= value < 1 << width
         return varint_encode(value) if is_good else None
     if kind.kind in ("float", "double"):
-        return packing.pack("<f" if kind.kind == "float" else "<d", value) if is_number else None
+        return _encode_real(kind.kind, value) if is_number else None
     if not isinstance(value, str):
         return None
     if kind.kind == "enum":
         return varint_encode(kind.symbols.index(value)) if value in kind.symbols else None
     if kind.kind == "string":
-        return varint_encode(len(value.encode())) + value.encode()
+        return varint_encode(len(value.encode())) + value.encode() if is_utf8(value) else None
     if kind.kind not in ("bytes", "fixed") or any(ord(each) > 255 for each in value):
         return None
     data = value.encode("latin-1")
     if kind.kind == "bytes":
         return varint_encode(len(data)) + data
     return data if len(data) == kind.size else None
+
+
+def _encode_real(kind: str, value: float) -> bytes | None:
+    try:
+        return packing.pack("<f" if kind == "float" else "<d", value)
+    except (OverflowError, packing.error):
+        return None  # it is beyond the range
 
 
 # --- resolution ---

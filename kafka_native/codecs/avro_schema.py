@@ -187,7 +187,7 @@ class _Parser:
         inner = full.rpartition(".")[0]
         if full in self._named or full in self._open:
             raise SchemaError(f"the type {full} is defined twice", path)
-        aliases = tuple(_full_name(each, inner, path) for each in schema.get("aliases") or ())
+        aliases = tuple(_full_name(each, inner, path) for each in _aliases(schema, path))
         made = AvroType("record" if kind == "error" else kind, full, aliases)
         if kind == "enum":
             _fill_enum(made, schema, path)
@@ -217,7 +217,7 @@ class _Parser:
             kind = self.parse(
                 _member(member, "type", below(path, name)), namespace, below(path, name)
             )
-            aliases = tuple(str(each) for each in member.get("aliases") or ())
+            aliases = _aliases(member, below(path, name))
             fields.append(AvroField(name, kind, aliases, member.get("default", NO_DEFAULT)))
         names = [each.name for each in fields]
         if len(set(names)) < len(names):
@@ -231,6 +231,18 @@ def _member(schema: Mapping[str, Any], name: str, path: str) -> Any:
     return schema[name]
 
 
+def _aliases(schema: Mapping[str, Any], path: str) -> tuple[str, ...]:
+    aliases = schema.get("aliases") or ()
+    if not isinstance(aliases, (list, tuple)) or not all(isinstance(each, str) for each in aliases):
+        raise SchemaError("aliases are a list of names", path)
+    return tuple(aliases)
+
+
+def is_utf8(text: str) -> bool:
+    """Return whether a text of JSON can be UTF-8: it has no half of a surrogate pair."""
+    return not any("\ud800" <= each <= "\udfff" for each in text)
+
+
 def _full_name(name: Any, namespace: Any, path: str) -> str:
     if not isinstance(name, str) or not all(NAME.match(part) for part in name.split(".")):
         raise SchemaError(f"a type can't be named {name!r}", path)
@@ -241,7 +253,8 @@ def _fill_enum(made: AvroType, schema: Mapping[str, Any], path: str) -> None:
     symbols = _member(schema, "symbols", path)
     if not isinstance(symbols, list) or not symbols:
         raise SchemaError("an enum has no symbols", path)
-    if not all(isinstance(each, str) for each in symbols) or len(set(symbols)) < len(symbols):
+    is_text = all(isinstance(each, str) and is_utf8(each) for each in symbols)
+    if not is_text or len(set(symbols)) < len(symbols):
         raise SchemaError("the symbols of an enum must be different names", path)
     made.symbols = tuple(symbols)
     default = schema.get("default")

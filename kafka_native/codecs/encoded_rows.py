@@ -135,7 +135,9 @@ class EncodedRows:
         kept = len(self._children) if self._is_table else 0
         self.columns: dict[str, str | int | None] = dict(roles)
         key = self._chosen("key", typed["key"].columns, set()) if "key" in typed else None
-        used = self._used([*roles.values(), *others, *_each(key)])
+        plain = [each for each in (*roles.values(), *others) if each is not None]
+        used = self._used([*plain, *_each(key)])
+        self._has_plain = self._is_table and bool(plain)
         self.headers: dict[str, tuple[bytes, bytes]] = {}
         self._parts: list[_Part] = []
         for role, (codec, columns) in typed.items():
@@ -210,6 +212,8 @@ class EncodedRows:
     def _pieces(self) -> Iterator[tuple[int, list[Records]]]:
         """Yield encoded columns. All pieces of an array are encoded before the first one."""
         while self._source.next():
+            if self._has_plain:
+                self._source.check_rows()  # a null row has no value for columns as they are
             bounds = [self._source.bind(each.program, each.columns) for each in self._parts]
             first, pieces = 0, []
             while first < self._source.rows:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import re
 from collections.abc import Iterable
 from itertools import islice
@@ -16,8 +18,11 @@ from kafka_native.codecs.paths import below
 __all__ = ["infer_column"]
 
 DEPTH_MAX = 60  # below it, columns have JSON text
-TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6}0*)?)?", re.ASCII)
-ZONE = re.compile(r"[Zz]|[+-]\d\d(:?\d\d)?", re.ASCII)
+TIMESTAMP = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d)(?::(\d\d)(?:\.\d{1,6}0*)?)?", re.ASCII
+)
+ZONE = re.compile(r"[Zz]|[+-](\d\d)(?::?(\d\d))?", re.ASCII)
+LEAP_YEAR = 400  # stands for the year 0, which Python's dates lack
 
 
 def infer_column(records: Iterable[Any], *, count: int, timestamps: bool) -> JsonColumn:
@@ -70,7 +75,7 @@ class _Shape:
             self.kinds.add("integer")
             self.least, self.largest = min(self.least, value), max(self.largest, value)
         elif isinstance(value, float):
-            self.kinds.add("number")
+            self.kinds.add("number" if math.isfinite(value) else "huge")
         elif isinstance(value, list):
             self.kinds.add("array")
             self.item = self.item or _Shape()
@@ -121,9 +126,24 @@ class _Shape:
 
 
 def has_zone(text: str) -> bool | None:
-    """Return whether a timestamp has a time zone, or None for other text."""
+    """Return whether a timestamp has a time zone, or None for other text.
+
+    A timestamp that doesn't exist is other text, such as MySQL's ``0000-00-00T00:00:00``.
+    """
     found = TIMESTAMP.match(text)
-    if found is None:
+    if found is None or not _exists(*(int(each or 0) for each in found.groups())):
         return None
     rest = text[found.end() :]
-    return False if not rest else True if ZONE.fullmatch(rest) else None
+    if not rest:
+        return False
+    zone = ZONE.fullmatch(rest)
+    return True if zone and int(zone[1] or 0) < 24 and int(zone[2] or 0) < 60 else None
+
+
+def _exists(year: int, month: int, day: int, hour: int, minute: int, second: int) -> bool:
+    try:
+        datetime.date(year or LEAP_YEAR, month, day)
+        datetime.time(hour, minute, second)
+    except ValueError:
+        return False
+    return True

@@ -176,12 +176,15 @@ class _Reader:
             if "allOf" in part:
                 part = self._merged(part, path, depth + 1)
             for key, value in part.items():
-                if key == "properties" and isinstance(value, Mapping):
-                    merged[key] = {**merged.get(key, {}), **value}
-                elif key == "required" and isinstance(value, list):
-                    merged[key] = [*merged.get(key, []), *value]
-                else:
+                before = merged.get(key)
+                if before is None or key not in ("properties", "required"):
                     merged[key] = value
+                elif isinstance(before, Mapping) and isinstance(value, Mapping):
+                    merged[key] = {**before, **value}
+                elif isinstance(before, list) and isinstance(value, list):
+                    merged[key] = [*before, *value]
+                else:
+                    raise SchemaError(f"an allOf has a malformed {key}", path)
         return merged
 
     def _target(self, schema: Any, path: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -152,6 +152,8 @@ def pool_of(root: Any, references: Mapping[str, Any]) -> Any:
 def _add(pool: Any, proto: Any, references: Mapping[str, Any], added: set[str]) -> None:
     added.add(proto.name)
     for name in proto.dependency:
+        if not isinstance(name, str):
+            raise SchemaError("the name of an imported file isn't UTF-8")
         if name in added:
             continue
         file = references.get(name) or _builtin(name)
@@ -160,10 +162,20 @@ def _add(pool: Any, proto: Any, references: Mapping[str, Any], added: set[str]) 
                 f"the Protobuf schema imports {name}, which is not among its references"
             )
         _add(pool, file, references, added)
+    _check_entries(proto.message_type)
     try:
         pool.AddSerializedFile(proto.SerializeToString())
     except TypeError as error:
         raise SchemaError(f"the Protobuf schema is invalid: {error}") from error
+
+
+def _check_entries(messages: Iterable[Any]) -> None:
+    """Check that the entries of maps have a key and a value, which not all pools do."""
+    for each in messages:
+        numbers = sorted(field.number for field in each.field)
+        if each.options.map_entry and numbers != [1, 2]:
+            raise SchemaError(f"the map entry {each.name} has other fields than 1 and 2")
+        _check_entries(each.nested_type)
 
 
 def _builtin(name: str) -> Any:

@@ -93,6 +93,18 @@ def test_an_error_in_an_arrow_stream_is_raised_and_kept(client: Client) -> None:
         assert reader.read_next_batch().num_rows == 5
 
 
+def test_a_read_that_ends_well_leaves_no_earlier_error(client: Client) -> None:
+    topic = filled(client, 5)
+    client.cluster.corrupt_next_fetch(topic, 0)
+    with assigned(client, topic) as consumer:
+        stream = consumer.arrow_stream(5, timeout=1.0, columns=OFFSETS)
+        with pytest.raises(OSError, match="checksum"):
+            pa.RecordBatchReader.from_stream(stream).read_all()
+        assert isinstance(stream.error, KafkaException)
+        assert pa.RecordBatchReader.from_stream(stream).read_all().num_rows == 5
+        assert stream.error is None
+
+
 def test_dropping_an_arrow_stream(client: Client, topic: str) -> None:
     consumer = assigned(client, topic)
     reader = pa.RecordBatchReader.from_stream(consumer.arrow_stream(timeout=0))

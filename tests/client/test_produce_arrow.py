@@ -18,6 +18,7 @@ from kafka_native import (
 )
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
+from tests.harness.libraries import polars_or_skip
 
 from .support import NOWHERE, Client, read_all
 
@@ -94,6 +95,16 @@ def test_fixed_size_and_null_columns_arrive(client: Client):
         (b"abc", None),
         (None, None),
         (b"xyz", None),
+    ]
+
+
+def test_columns_of_nulls_arrive_from_polars(client: Client):
+    polars = polars_or_skip()  # its arrays of nulls have an empty buffer
+    frame = polars.DataFrame({"key": [None, None], "value": ["a", "b"], "sent": [None, None]})
+    messages = sent(client, frame, 2, key="key", value="value", timestamp="sent")
+    assert [(message.key(), message.value()) for message in messages] == [
+        (None, b"a"),
+        (None, b"b"),
     ]
 
 

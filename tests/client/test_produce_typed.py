@@ -14,7 +14,7 @@ from confluent_kafka.schema_registry.avro import AvroDeserializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from kafka_native import OFFSET_BEGINNING, ArrowReport, Message
-from kafka_native.codecs import Avro, EncodeError, SchemaError, encoded_rows
+from kafka_native.codecs import Avro, EncodeError, Json, SchemaError, encoded_rows
 from kafka_native.mock import MockSchemaRegistry
 from kafka_native.schema_registry import (
     Rule,
@@ -201,6 +201,31 @@ def test_null_rows_are_tombstones_without_a_registry(client: Client) -> None:
     texts = pa.array(["a", None])
     messages = sent(client, texts, 2, client.topic(), value=Avro(None, schema="string"))
     assert [each.value() for each in messages] == [b"\2a", None]
+
+
+@pytest.mark.parametrize("columns", ["who", 1, ["who"], None])
+def test_null_rows_are_tombstones_whichever_columns_are_encoded(
+    client: Client, columns: Any
+) -> None:
+    rows = pa.array([{"key": "k", "who": "a"}, None, {"key": "l", "who": "b"}])
+    assert rows.field("who")[1].as_py() == ""  # what pyarrow has below a null
+    chosen = {"key": Json(), "value": Json(), "value_columns": columns}
+    messages = sent(client, rows, 3, client.topic(), **chosen)
+    assert [each.value() is None for each in messages] == [False, True, False]
+    assert [each.key() for each in messages] == [b'"k"', None, b'"l"']
+    [message] = sent(client, rows[1:2], 1, client.topic(), **chosen)
+    assert (message.key(), message.value()) == (None, None)
+
+
+def test_null_rows_have_no_other_columns(client: Client) -> None:
+    rows = pa.array([{"key": "k", "id": 1, "to": 0}, None])
+    producer = client.producer()
+    for roles in ({"key": "key"}, {"partition": "to"}, {"timestamp": "id"}, {"value": "key"}):
+        arguments = {"value": Json(), "key": Json(), **roles}
+        with pytest.raises(ValueError, match="row 1: the struct that should be a row is null") as e:
+            producer.produce_arrow("t", rows, **arguments)
+        assert e.value.rows == 0  # type: ignore[attr-defined]
+    assert len(producer) == 0
 
 
 def test_the_value_is_made_of_the_columns_without_another_role(client: Client) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from kafka_native._native import codec_core
+from kafka_native._native.primitives import varint_encode
 from kafka_native.codecs import AvroDecoder, DecodeError, SchemaError
 from tests.codecs import avro_schemas as avro
 
@@ -350,6 +351,35 @@ NODE = record(("next", ["null", "Node"]), name="Node")
         ),
         (record(), record(("f", "int")), "f: the writer's schema lacks this field"),
         (record(), record(("f", "int", {"default": "x"})), "f: the default 'x' isn't a int"),
+        (
+            record(),
+            record(("f", "float", {"default": 1e300})),
+            "f: the default 1e.300 isn't a float",
+        ),
+        (
+            record(),
+            record(("f", "double", {"default": 10**400})),
+            "f: the default 10+ isn't a double",
+        ),
+        (
+            record(),
+            record(("f", "string", {"default": "\ud800"})),
+            r"f: the default .* isn't a string",
+        ),
+        (
+            record(),
+            record(("f", {"type": "map", "values": "int"}, {"default": {"\udfff": 1}})),
+            r"f: the default .* isn't a map",
+        ),
+        (
+            record(("f", {"type": "enum", "name": "E", "symbols": ["A", "\ud800"]})),
+            None,
+            "f: the symbols of an enum must be different names",
+        ),
+        (record(aliases=5), None, "aliases are a list of names"),
+        (record(aliases="R1"), None, "aliases are a list of names"),
+        (record(("f", "int", {"aliases": {"a": 1}})), None, "f: aliases are a list of names"),
+        (record(("f", "int", {"aliases": [1]})), None, "f: aliases are a list of names"),
         (record(), record(name="S"), "the writer's R isn't the reader's S"),
         (
             record(("f", {"type": "long", "logicalType": "timestamp-millis"})),
@@ -381,6 +411,22 @@ def test_nesting_has_a_limit() -> None:
     assert read(record(("f", nested(40))), {"f": []}) == {"f": []}
     with pytest.raises(SchemaError, match="nested deeper than"):
         AvroDecoder(nested(60))
+
+
+@pytest.mark.parametrize("depth", [100, 150])
+def test_named_types_in_each_other_have_a_limit(depth: int) -> None:
+    inner: Schema = "int"
+    fields = []
+    for i in range(depth):
+        for _ in range(3):
+            inner = {"type": "array", "items": inner}
+        fields.append((f"f{i}", record(("x", inner), name=f"R{i}")))
+        inner = f"R{i}"
+    schema = record(*fields, name="Top")
+    with pytest.raises(SchemaError, match="nested too deep"):
+        AvroDecoder(schema)
+    with pytest.raises(SchemaError, match="nested too deep"):
+        AvroDecoder(record(("f0", "int"), name="Top"), schema)
 
 
 def test_the_number_of_types_has_a_limit() -> None:
@@ -436,6 +482,44 @@ def test_a_bad_record_is_refused_with_its_field(kind: Schema, data: bytes, messa
     column = decoder.decode([b"\x02" + data, None], on_error="null")
     assert pa.array(column).to_pylist() == [None, None]
     assert [str(each) for each in column.errors] == [str(caught.value)]
+
+
+@pytest.mark.parametrize(
+    ("writer", "unit", "day"),
+    [
+        ("int", "millis", 86_400_000),
+        ("long", "micros", 86_400_000_000),
+    ],
+)
+def test_a_time_outside_of_the_day_is_an_error_of_its_record(
+    writer: str, unit: str, day: int
+) -> None:
+    kind = {"type": writer, "logicalType": f"time-{unit}"}
+    decoder = AvroDecoder(
+        record(("a", "int"), ("t", kind), ("l", {"type": "array", "items": kind}))
+    )
+    ticks = [0, day - 1, day, -1]
+    times = [b"\x02" + varint_encode(each) + b"\x00" for each in ticks]
+    items = [b"\x02\x00\x02" + varint_encode(each) + b"\x00" for each in ticks]
+    column = decoder.decode([*times, *items], on_error="null")
+    array = pa.array(column)
+    array.validate(full=True)
+    assert array.is_valid().to_pylist() == [True, True, False, False] * 2
+    assert array[1]["t"].value == day - 1
+    assert [(each.row, each.path, each.position) for each in column.errors] == [
+        (2, "t", 1),
+        (3, "t", 1),
+        (6, "l[]", 3),
+        (7, "l[]", 3),
+    ]
+    assert {each.problem for each in column.errors} == {"a time is outside of the day"}
+
+
+def test_an_int_that_becomes_a_time_is_within_the_day() -> None:
+    micros = record(("t", {"type": "long", "logicalType": "time-micros"}))
+    decoder = AvroDecoder(record(("t", "int")), micros)
+    column = decoder.decode([varint_encode(5), varint_encode(-1)], on_error="null")
+    assert pa.array(column).to_pylist() == [{"t": datetime.time(microsecond=5)}, None]
 
 
 def test_a_full_column_ends_before_the_record() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from kafka_native.codecs import AvroEncoder, EncodeError, SchemaError
 from tests.codecs import avro_schemas as avro
+from tests.harness.libraries import polars_or_skip
 
 UTC = datetime.timezone.utc
 UUID = uuid.UUID("01234567-89ab-cdef-0123-456789abcdef")
@@ -179,6 +180,27 @@ def test_decimals_have_the_scale_of_the_schema(
         assert values == [decimal_bytes(each) for each in expected]
 
 
+@pytest.mark.parametrize(("precision", "scale"), [(77, 2), (78, 2), (1000, 60)])
+def test_a_schema_may_have_longer_decimals_than_arrow(precision: int, scale: int) -> None:
+    kind = logical("bytes", "decimal", precision=precision, scale=scale)
+    column = decimals(pa.decimal128(9, 2), "1.25", "0")
+    made = pa.chunked_array(AvroEncoder(kind).encode(column)).to_pylist()
+    assert avro.decode(made[1], "bytes") == b"\0"
+    number = int.from_bytes(avro.decode(made[0], "bytes"), "big")
+    assert number == 125 * 10 ** (scale - 2)
+
+
+def test_a_decimal_that_becomes_too_long_does_not_fit() -> None:
+    kind = logical("bytes", "decimal", precision=1000, scale=2)
+    [good, bad] = decimals(pa.decimal256(76, 0), "9" * 74, "9" * 75)
+    records, errors = AvroEncoder(kind).encode_each(pa.array([good, bad]))
+    assert [each is None for each in pa.chunked_array(records).to_pylist()] == [False, True]
+    assert [each.problem for each in errors] == ["a decimal has too many digits"]
+    far = logical("bytes", "decimal", precision=1000, scale=160)
+    with pytest.raises(SchemaError, match="the decimal's scale of 160 is too large"):
+        AvroEncoder(far).encode(decimals(pa.decimal128(9, 2), "0"))
+
+
 def test_nested_values() -> None:
     schema = record(
         ("lists", {"type": "array", "items": {"type": "array", "items": "int"}}),
@@ -279,6 +301,14 @@ def test_a_struct_for_a_record_of_a_union() -> None:
         encoded(record(("u", ["int", "string"])), pa.table({"u": nothing}))
 
 
+def test_a_branch_with_parts_that_do_not_fit_leaves_the_next_one() -> None:
+    views = pa.array([[1]], pa.list_view(pa.int64()))
+    choice = pa.StructArray.from_arrays([views, pa.array(["x"])], names=["int", "string"])
+    column = pa.StructArray.from_arrays([choice, pa.array([5])], names=["f", "g"])
+    union = [record(("f", ["int", "string"]), name="A"), record(("g", "long"), name="B")]
+    assert encoded(union, column, ignore_extra=True) == [b"\x02\x0a"]
+
+
 def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     column = pa.array([{"a": 1}, None, {"a": 2}])
     made = AvroEncoder(record(("a", "long")), prefix=b"\0\0\0\0\7").encode(column)
@@ -287,6 +317,13 @@ def test_null_rows_are_null_and_each_record_has_the_prefix() -> None:
     records = [b"\0\0\0\0\7\2", None, b"\0\0\0\0\7\4"]
     assert pa.chunked_array(made).to_pylist() == records
     assert encoded("string", pa.nulls(2)) == [None, None]
+
+
+def test_columns_of_nulls_from_polars() -> None:
+    # its arrays of nulls have an empty buffer
+    frame = polars_or_skip().DataFrame({"n": [None], "list": [[None, None]]})
+    schema = record(("n", ["int", "null"]), ("list", {"type": "array", "items": "null"}))
+    assert encoded(schema, frame) == [b"\x02\x04\x00"]
 
 
 def test_missing_columns_have_defaults_or_nulls() -> None:
@@ -473,6 +510,27 @@ def test_values_that_do_not_fit(schema: Any, column: Any, text: str) -> None:
     assert caught.value.row == 2
     assert caught.value.path == "f"
     assert f"row 2, field f: {caught.value.problem}" == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "kind", "day"),
+    [
+        (logical("int", "time-millis"), pa.time32("s"), 86_400),
+        (logical("int", "time-millis"), pa.time32("ms"), 86_400_000),
+        (logical("int", "time-millis"), pa.time64("ns"), 86_400_000_000_000),
+        (logical("long", "time-micros"), pa.time32("s"), 86_400),
+        (logical("long", "time-micros"), pa.time64("us"), 86_400_000_000),
+    ],
+)
+def test_a_time_outside_of_the_day_does_not_fit(schema: Any, kind: pa.DataType, day: int) -> None:
+    stored = pa.int32() if kind.bit_width == 32 else pa.int64()
+    column = pa.array([0, day, -1, None], stored).view(kind)
+    records, errors = AvroEncoder(["null", schema]).encode_each(column)
+    assert pa.chunked_array(records).to_pylist() == [b"\x02\x00", None, None, None]
+    assert [(each.row, each.problem) for each in errors] == [
+        (1, "the time isn't within a day"),
+        (2, "the time isn't within a day"),
+    ]
 
 
 def test_each_row_that_does_not_fit_is_a_null_and_an_error() -> None:

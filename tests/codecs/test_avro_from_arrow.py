@@ -10,6 +10,7 @@ import pytest
 from kafka_native._native.encode_core import ColumnInput
 from kafka_native.codecs import AvroEncoder, SchemaError
 from kafka_native.codecs.avro_from_arrow import avro_schema_of
+from tests.codecs import avro_schemas as avro
 
 
 def schema_of(kind: pa.DataType, *, nullable: bool = False) -> Any:
@@ -88,6 +89,39 @@ def test_types_without_an_avro_type(kind: pa.DataType, text: str) -> None:
 
 def test_nulls() -> None:
     assert schema_of(pa.null(), nullable=True) == "null"
+
+
+def test_each_type_has_another_name() -> None:
+    point = {"x": 1}
+    table = pa.table(
+        {
+            "a": [{"b": point}],
+            "a_b": [point],
+            "a_b_2": [point],
+            "c": [[point]],
+            "c_item": pa.array([b"abc"], pa.binary(3)),
+            "d": pa.array([[("k", point)]], pa.map_(pa.string(), pa.struct([("x", pa.int64())]))),
+            "d_value": pa.array([(1, 2, 3_000_000)], pa.month_day_nano_interval()),
+        }
+    )
+    schema = avro_schema_of(ColumnInput(table).description, "R")
+    types = [
+        *([each["type"][1]["name"] for each in schema["fields"][:3]]),
+        schema["fields"][4]["type"][1]["name"],
+        schema["fields"][6]["type"][1]["name"],
+    ]
+    assert types == ["R_a", "R_a_b_2", "R_a_b_2_2", "R_c_item_2", "R_d_value_2"]
+    [record] = pa.chunked_array(AvroEncoder(schema).encode(table)).to_pylist()
+    duration = bytes([1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0])
+    assert avro.decode(record, schema) == {
+        "a": {"b": point},
+        "a_b": point,
+        "a_b_2": point,
+        "c": [point],
+        "c_item": b"abc",
+        "d": {"k": point},
+        "d_value": duration,
+    }
 
 
 def test_the_name_of_a_record() -> None:

@@ -139,6 +139,22 @@ def test_value_of_a_type(kind: pa.DataType, text: str, value: Any) -> None:
     assert read(kind, text) == value
 
 
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1.0000000596046447753906250000000000001", 1.0000001192092896),
+        ("-1.0000000596046447753906249999999999999", -1.0),
+        ("1.000000059604644775390625", 1.0),
+        (f"{2.0**-150:.110e}", 0.0),
+        (f"{2.0**-150:.110e}".replace("0e", "1e"), 2.0**-149),
+        ("3.40282356779733661637539395458142568447999e38", 3.4028234663852886e38),
+    ],
+)
+def test_a_float_is_the_nearest_one_to_its_text(text: str, value: float) -> None:
+    # The double that is nearest to the text is in the middle between two floats.
+    assert read(pa.float32(), text) == value
+
+
 def test_signs_of_zeros_and_long_numbers_are_exact() -> None:
     assert math.copysign(1, read(pa.float64(), "-0.0")) == -1
     assert math.copysign(1, read(pa.float64(), "-0e5")) == -1

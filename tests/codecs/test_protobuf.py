@@ -830,6 +830,23 @@ def test_a_bad_descriptor_set_is_refused(schema: bytes, text: str) -> None:
         ProtobufDecoder(schema)
 
 
+def test_a_bad_descriptor_is_refused() -> None:
+    text = 'syntax = "proto3"; message A { map<string, int32> m = 1; }'
+    entry = protobuf_descriptors.read_file("a.proto", text)
+    entry.message_type[0].nested_type[0].field[0].number = 3
+    for data, problem in (
+        (b"\x1a\x02\xff\xff", "the name of an imported file isn't UTF-8"),
+        (entry.SerializeToString(), "the map entry MEntry has other fields than 1 and 2"),
+    ):
+        with pytest.raises(SchemaError, match=problem):
+            ProtobufDecoder(base64.b64encode(data).decode())
+        whole = descriptor_pb2.FileDescriptorSet(
+            file=[descriptor_pb2.FileDescriptorProto.FromString(data)]
+        )
+        with pytest.raises(SchemaError, match=problem):
+            ProtobufDecoder(whole.SerializeToString())
+
+
 @pytest.mark.parametrize(
     ("options", "error"),
     [

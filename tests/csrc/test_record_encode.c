@@ -167,7 +167,7 @@ static int encode_rows(const struct kn_encode_program *program, struct rows *row
                        int64_t count, int64_t bytes_max, struct kn_builder **builder)
 {
     struct kn_nested_column columns[COUNT(NODES)];
-    struct kn_nested nested = {program->type, columns};
+    struct kn_nested nested = {.type = program->type, .columns = columns};
     struct kn_arrow_problem problem;
     struct kn_encode_problem encode_problem;
     struct kn_encoder encoder = kn_record_encoder(program);
@@ -388,7 +388,7 @@ static void test_a_list_with_too_many_items_is_refused(void)
     struct kn_arrow_problem problem;
     struct kn_nested_type *type;
     CHECK_EQ(kn_nested_type_new(nodes, COUNT(nodes), &type), KN_OK);
-    struct kn_nested nested = {type, columns};
+    struct kn_nested nested = {.type = type, .columns = columns};
     CHECK_EQ(kn_nested_bind(&nested, &list, 0, 1, &problem), KN_ERR_INVALID);
     CHECK(!strcmp(problem.text, "an impossible length or offset"));
     list.offset = 0;

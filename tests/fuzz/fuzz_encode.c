@@ -133,7 +133,7 @@ static void encode(const struct kn_encode_program *program, struct source *sourc
 {
     struct kn_nested_column *columns = take_memory(source, (size_t)program->type->node_count *
                                                                sizeof *columns);
-    struct kn_nested nested = {program->type, columns};
+    struct kn_nested nested = {.type = program->type, .columns = columns};
     struct kn_arrow_problem problem;
     struct kn_encode_problem encode_problem;
     struct kn_encoder encoder = kn_record_encoder(program);
