@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 RESPONSE_MAX_BYTES = 1 << 20
 """The maximum size of a response's body."""
+RECEIVED_MAX_BYTES = 2 * RESPONSE_MAX_BYTES
+"""The maximum size of a response with its headers and the sizes of its chunks.
+
+http.client itself has no limit: it reads a chunk with the size -1 to the end of the connection.
+"""
 READ_MAX_BYTES = 65536
 PORTS = {"http": 80, "https": 443}
 
@@ -208,11 +213,12 @@ class _TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline."""
+    """Reads from a socket until a deadline, and at most RECEIVED_MAX_BYTES."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self._socket = connected
         self._deadline = deadline
+        self._received_bytes = 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -221,4 +227,8 @@ class _TimedReader(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Wait for some bytes and read them."""
         self._socket.settimeout(some_left_s(self._deadline))
-        return self._socket.recv_into(buffer)
+        got = self._socket.recv_into(buffer)
+        self._received_bytes += got
+        if self._received_bytes > RECEIVED_MAX_BYTES:
+            raise SaslError(f"the response has more than {RECEIVED_MAX_BYTES} bytes")
+        return got

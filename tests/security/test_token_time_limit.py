@@ -216,6 +216,29 @@ def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
         fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
 
 
+@pytest.mark.parametrize("size", [b"-1", b"-ffff"])
+def test_a_chunk_of_a_negative_size_is_not_read_to_the_end_of_the_connection(
+    size: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "FETCH_S", END_S)
+    sent_bytes = 0
+
+    def endless(connection: socket.socket) -> None:
+        nonlocal sent_bytes
+        connection.recv(65536)
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
+        )
+        end = time.monotonic() + LATE_S
+        while time.monotonic() < end:
+            connection.sendall(b"x" * 65536)
+            sent_bytes += 65536
+
+    with SlowServer(endless) as server, pytest.raises(SaslError):
+        fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
+    assert sent_bytes < 32 << 20, "the client takes no more than its limit and the socket's buffers"
+
+
 def test_compressed_answers_are_not_unpacked() -> None:
     """A few compressed bytes may become gigabytes."""
     import gzip
