@@ -29,7 +29,12 @@ class PlainExchange(Exchange):
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
             raise SaslError("neither the user nor the password may have a NUL in it")
-        return f"\0{name}\0{password}".encode()
+        try:
+            return f"\0{name}\0{password}".encode()
+        except UnicodeEncodeError:
+            # Raised below, because the text of a chained exception has a part of the password
+            text = "the user or the password isn't UTF-8: is it a variable in another encoding?"
+        raise SaslError(text)
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Accept the broker's empty response: the credentials are valid."""

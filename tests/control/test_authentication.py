@@ -433,15 +433,18 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
     assert "1048577 bytes" in cluster.reported[0].str()
 
 
+@pytest.mark.parametrize("slow", [True, False], ids=["its own thread", "the control thread"])
 @pytest.mark.parametrize(
     "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
 )
-def test_missing_credentials_are_an_error_without_secrets(error: Exception):
+def test_missing_credentials_are_an_error_without_secrets(error: Exception, slow: bool):
     talk = TwoRounds()
+    talk.slow = slow  # type: ignore[misc]
     talk.failure = error
     cluster = SecuredCluster(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.worker.do()
+    if slow:
+        cluster.worker.do()
     [reported] = cluster.reported
     assert reported.code() == KafkaError._AUTHENTICATION
     assert SECRET not in reported.str()

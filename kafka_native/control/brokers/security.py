@@ -498,7 +498,7 @@ class Authenticator:
             return
         try:
             outcome = work()
-        except SaslError as error:
+        except Exception as error:
             done(error)
         else:
             done(outcome)
