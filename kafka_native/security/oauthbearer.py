@@ -137,7 +137,8 @@ class OAuthBearer(Mechanism):
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:
             self._failure = error
-            self._failed_until = now + FAILURE_CACHED_S
+            # From the end of the attempt: a source may take longer than FAILURE_CACHED_S to fail
+            self._failed_until = self._clock() + FAILURE_CACHED_S
             raise
         self._failure = None
         self._token = token
