@@ -9,7 +9,6 @@ class Plain(PasswordMechanism):
     """The SASL mechanism that sends the password itself."""
 
     name = "PLAIN"
-    slow = False
     exposes = "sees the password"
 
     def exchange(self, host: str, port: int) -> Exchange:
@@ -19,6 +18,8 @@ class Plain(PasswordMechanism):
 
 class PlainExchange(Exchange):
     """One message with the credentials, and an empty response."""
+
+    slow = False
 
     def __init__(self, credentials: Credentials) -> None:
         """Make the exchange for these credentials."""

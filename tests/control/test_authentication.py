@@ -23,6 +23,7 @@ from kafka_native.protocol.sasl import (
 )
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
+from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.plain import Plain
 from tests.waiting import wait_for
 
@@ -61,9 +62,10 @@ class TwoRounds(Mechanism):
         self.due = float("inf")
         self.failure: Exception | None = None
         self.refreshed = 0
+        self.slow = True
 
     def exchange(self, host: str, port: int) -> Exchange:
-        return TwoRoundExchange(self.failure)
+        return TwoRoundExchange(self.failure, self.slow)
 
     def secrets(self) -> tuple[str, ...]:
         return (SECRET,)
@@ -83,8 +85,9 @@ class TwoRounds(Mechanism):
 
 
 class TwoRoundExchange(Exchange):
-    def __init__(self, failure: Exception | None) -> None:
+    def __init__(self, failure: Exception | None, slow: bool) -> None:
         self.failure = failure
+        self.slow = slow
 
     def begin(self) -> bytes:
         if self.failure is not None:
@@ -439,8 +442,8 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
 )
 def test_missing_credentials_are_an_error_without_secrets(error: Exception, slow: bool):
     talk = TwoRounds()
-    talk.slow = slow  # type: ignore[misc]
     talk.failure = error
+    talk.slow = slow
     cluster = SecuredCluster(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
     if slow:
@@ -560,6 +563,56 @@ def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_a
     cluster.pool.poll(cluster.clock.now)
     cluster.worker.do()
     assert len(cluster.reported) == 3, "it has worked in between"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new connection", "renewed session"])
+def test_a_refresh_that_hangs_delays_no_connection_while_the_old_token_is_valid(again: bool):
+    def token() -> Token:
+        return Token("t0ken", cluster.clock.now + 100)
+
+    cluster = SecuredCluster(OAuthBearer(token, clock=lambda: cluster.clock.now))
+    cluster.pool.poll(cluster.clock.now)
+    cluster.worker.do()
+    cluster.connect()
+    cluster.authenticate(session_ms=97_000)
+    cluster.clock.now += 80
+    cluster.pool.poll(cluster.clock.now)
+    assert len(cluster.worker.waiting) == 1, "the provider doesn't answer the refresh"
+    if again:
+        cluster.clock.now += 10
+        cluster.pool.poll(cluster.clock.now)
+    else:
+        cluster.lose("gone")
+        cluster.connect(generation=2)
+    cluster.authenticate(generation=1 if again else 2)
+    assert len(cluster.engine.opened) == 2
+
+
+def test_a_connection_waits_for_the_refresh_if_the_old_token_is_about_to_expire():
+    """Its session would end before brokers allow a renewal."""
+
+    def token() -> Token:
+        return Token(f"t0ken{cluster.clock.now:.0f}", cluster.clock.now + 10)
+
+    cluster = SecuredCluster(OAuthBearer(token, clock=lambda: cluster.clock.now))
+    cluster.pool.poll(cluster.clock.now)
+    cluster.worker.do()
+    cluster.clock.now += 8
+    cluster.pool.poll(cluster.clock.now)
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    assert cluster.engine.submitted == []
+    cluster.worker.do()
+    cluster.worker.do()
+    assert f"Bearer t0ken{cluster.clock.now:.0f}\x01".encode() in cluster.said()
+
+
+def test_the_first_token_comes_from_the_security_thread():
+    cluster = SecuredCluster(OAuthBearer(lambda: Token("t0ken", 1e12)), connected=True)
+    cluster.reply(SaslHandshakeResponse())
+    assert cluster.engine.submitted == []
+    cluster.worker.do()
+    assert b"Bearer t0ken" in cluster.said()
 
 
 def test_credentials_that_expire_at_once_are_refreshed_once_a_second():

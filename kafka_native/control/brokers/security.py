@@ -493,7 +493,7 @@ class Authenticator:
                     f"SASL {self.mechanism.name} ended before the broker had proved who it is",
                 )
 
-        if self.mechanism.slow:
+        if ours.exchange.slow:
             self._worker.run(work, done)
             return
         try:
