@@ -664,7 +664,8 @@ class ClientCore:
                 self._ended.release()
 
     def _wipe_secrets(self) -> None:
-        if self._mechanism is not None:
+        # The mechanism of a role is its host's, which other roles use
+        if self._mechanism is not None and self._host is None:
             self._mechanism.close()
 
     def _close_mock(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -12,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, Producer
+from kafka_native import Client, Consumer, KafkaError, KafkaException, Producer
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
@@ -245,6 +246,25 @@ def test_new_credentials_are_checked_and_used_by_the_next_connection(cluster: Mo
     with Producer({"bootstrap.servers": "127.0.0.1:1"}) as plaintext:
         # without effect or error, as in confluent_kafka
         plaintext.set_sasl_credentials("alice", SECRET)
+
+
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "collected"])
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_the_end_of_a_role_leaves_the_shared_clients_credentials(
+    mechanism: str, is_closed: bool, cluster: MockCluster
+) -> None:
+    with Client(conf(cluster, mechanism)) as shared:
+        first, second = shared.producer(), shared.producer()
+        deliver(first, "t", b"x")
+        if is_closed:
+            first.close()
+        del first
+        gc.collect()
+        before = len(cluster.logins)
+        cluster.disconnect(1)
+        deliver(second, "t", b"y")
+        assert len(cluster.logins) > before
+    assert not any(login.error for login in cluster.logins)
 
 
 def test_client_waits_for_a_slow_login(cluster: MockCluster) -> None:
