@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from kafka_native.security import time_limit
@@ -141,17 +141,14 @@ class HttpClient:
             lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
         )
         failure = OSError("the name has no address")
-        for family, kind, protocol, _, address in found:
-            connection = socket.socket(family, kind, protocol)
+        for number, (family, kind, protocol, _, address) in enumerate(found):
+            # An address that doesn't answer leaves the others their shares of the time
+            share_s = some_left_s(deadline) / (len(found) - number)
             try:
-                connection.settimeout(some_left_s(deadline))
-                connection.connect(address)
+                return _connection(family, kind, protocol, address, share_s)
             except OSError as error:
-                connection.close()
                 failure = error
                 some_left_s(deadline)
-            else:
-                return connection
         raise failure
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
@@ -176,6 +173,19 @@ class HttpClient:
         connection.request(method, self._url.target, body, headers)
         response = connection.getresponse()
         return Answer(response.status, whole(iter(partial(response.read, READ_MAX_BYTES), b"")))
+
+
+def _connection(
+    family: int, kind: int, protocol: int, address: Any, limit_s: float
+) -> socket.socket:
+    connection = socket.socket(family, kind, protocol)
+    try:
+        connection.settimeout(limit_s)
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def whole(pieces: Iterable[bytes]) -> bytes:

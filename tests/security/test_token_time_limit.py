@@ -117,6 +117,24 @@ def test_addresses_that_do_not_answer_share_the_limit(monkeypatch: pytest.Monkey
             fetch(**{URL: f"http://provider.example:{port}/token"})
 
 
+@pytest.mark.parametrize("protocol", [socket.IPPROTO_TCP, 255], ids=["silent", "impossible"])
+def test_an_address_without_an_answer_leaves_time_for_the_next_one(
+    protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one: this machine can't connect to it, like IPv6 where that is turned off."""
+    monkeypatch.setattr(time_limit, "FETCH_S", 3.0)
+    answer = {"access_token": "opaque", "expires_in": 300}
+    with full_listener() as silent, TokenEndpoint(lambda asked: (200, answer)) as endpoint:
+        kind = (socket.AF_INET, socket.SOCK_STREAM)
+        found = [
+            (*kind, protocol, "", ("127.0.0.1", silent)),
+            (*kind, socket.IPPROTO_TCP, "", ("127.0.0.1", endpoint.port)),
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: found)
+        fetch(**{URL: f"http://provider.example:{endpoint.port}/token"})
+        assert len(endpoint.asked) == 1
+
+
 def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(END_S))
     with in_time():
