@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -665,6 +666,27 @@ def test_the_thread_runs_tasks_one_by_one_and_none_after_its_end():
     stopper.join(60)
     assert not stopper.is_alive()
     assert len(posted) == 3, "results after the client's end are not reported"
+
+
+@pytest.mark.parametrize("keeps_work", [False, True])
+def test_work_without_a_thread_fails_or_waits(keeps_work: bool, monkeypatch: pytest.MonkeyPatch):
+    """A connection must not wait for its login without an end. An event must not be lost."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    outcomes: list[Any] = []
+    worker = SecurityWorker("test", posted.put, keeps_work=keeps_work)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        worker.run(lambda: "first", outcomes.append)
+    worker.run(lambda: "second", outcomes.append)
+    for _ in range(2):
+        posted.get(timeout=60)()
+    worker.stop()
+    first = "first" if keeps_work else "can't start new thread"
+    assert [str(outcome) for outcome in outcomes] == [first, "second"]
 
 
 @pytest.mark.parametrize("before", [0, 1])

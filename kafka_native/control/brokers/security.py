@@ -161,9 +161,19 @@ class SecurityWorker:
     """
 
     def __init__(
-        self, name: str, post: Callable[[Callable[[], None]], None], task: str = "security"
+        self,
+        name: str,
+        post: Callable[[Callable[[], None]], None],
+        task: str = "security",
+        *,
+        keeps_work: bool = False,
     ) -> None:
-        """``post`` queues a function for the control thread. ``task`` names the thread."""
+        """``post`` queues a function for the control thread. ``task`` names the thread.
+
+        ``keeps_work``: if the system can't create the thread, work waits until a later call can.
+        Otherwise it fails.
+        """
+        self._keeps_work = keeps_work
         self._name = f"kafka-native {task} {name}"
         self._post = post
         self._lock = Lock()  # guards _ended, so that nothing is posted to a closed client
@@ -193,8 +203,14 @@ class SecurityWorker:
                     self._post(lambda: done(outcome))
 
         self._work.put(step)
-        if not self._thread.started:
+        if self._thread.started:
+            return
+        try:
             self._thread.start()
+        except RuntimeError as error:
+            if not self._keeps_work:
+                self._work.get_nowait()
+                self._post(partial(done, error))
 
     def is_current(self) -> bool:
         """Whether the caller runs on this thread."""
