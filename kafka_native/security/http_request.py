@@ -16,7 +16,7 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,10 +106,10 @@ def _split(text: str) -> SplitResult | None:
 class HttpClient:
     """Makes requests to one URL."""
 
-    def __init__(self, url: Url, context: ssl.SSLContext) -> None:
-        """``context`` is for https."""
+    def __init__(self, url: Url, make_context: Callable[[], ssl.SSLContext]) -> None:
+        """``make_context`` is called for each https request, because files may be rotated."""
         self._url = url
-        self._context = context
+        self._make_context = make_context
         self._lookups = LimitedCalls(f"the lookup of {url.host}")
 
     def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -152,12 +152,11 @@ class HttpClient:
         raise failure
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
+        if not self._url.is_encrypted:
+            return plain
+        context = self._make_context()
         plain.settimeout(some_left_s(deadline))  # For the whole handshake
-        return (
-            self._context.wrap_socket(plain, server_hostname=self._url.host)
-            if self._url.is_encrypted
-            else plain
-        )
+        return context.wrap_socket(plain, server_hostname=self._url.host)
 
     def _exchange(
         self,

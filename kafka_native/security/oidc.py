@@ -61,9 +61,16 @@ class Provider:
     """The token endpoint of an OpenID Connect provider or of a cloud."""
 
     def __init__(
-        self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]
+        self,
+        url: str,
+        make_context: Callable[[], ssl.SSLContext],
+        subject_claim: str,
+        extensions: Mapping[str, str],
     ) -> None:
-        """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing."""
+        """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing.
+
+        :param make_context: Returns a context that verifies the endpoint, or raises SaslError.
+        """
         try:
             import jwt  # noqa: F401 - for claims_of()
         except ImportError:
@@ -82,7 +89,8 @@ class Provider:
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
-        self._http = HttpClient(found, context)
+        make_context()  # Reports errors of the authorities now
+        self._http = HttpClient(found, make_context)
 
     def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
         """Post a form and return the token.

@@ -252,6 +252,24 @@ def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
     return context
 
 
+def test_replaced_authorities_are_used_for_the_next_token(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    before, now = trustme.CA(), trustme.CA()
+    before.cert_pem.write_to_path(str(file))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    now.issue_cert("127.0.0.1").configure_cert(context)
+    answer = {"access_token": SIGNED}
+    with TokenEndpoint(lambda asked: (200, answer), context) as endpoint:
+        ours = mechanism(endpoint.url, **CLIENT, **{"https.ca.location": str(file)})
+        with pytest.raises(SaslError, match="certificate verify failed"):
+            ours.refresh()
+        file.write_text("half writt")
+        with pytest.raises(SaslError, match=r"https\.ca\.location .* can't be read"):
+            ours.refresh()
+        now.cert_pem.write_to_path(str(file))
+        ours.refresh()
+
+
 @pytest.mark.parametrize(
     ("conf", "words"),
     [
