@@ -157,8 +157,11 @@ class Authorities:
         """Add the certificates of a text, or those in DER or PKCS#12 form."""
         assert self._store is not None, "a new context has a store"
         if is_binary(material):
-            for each in binary_certificates(material, password):
-                self._store.add_cert(crypto.X509.from_cryptography(each))
+            try:
+                for each in binary_certificates(material, password):
+                    self._store.add_cert(crypto.X509.from_cryptography(each))
+            except crypto.Error as error:
+                refuse(f"{material}: a certificate can't be read: {reasons(error)}")
             self.trusted.append(str(material))
             return
         blocks = certificate_blocks(material)
