@@ -494,6 +494,22 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
     )
 
 
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_connection_that_ends_during_a_renewal_is_no_authentication_error(rounds: int):
+    """A broker restarts: the credentials have worked before."""
+    cluster = SecuredCluster(plain(), connected=True)
+    cluster.authenticate(session_ms=100_000)
+    cluster.clock.now += 95
+    cluster.pool.poll(cluster.clock.now)
+    if rounds:
+        cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=STATUS_TRANSPORT)
+    closed = event(status=STATUS_TRANSPORT, attempts=1, peer_closed=3, text="closed")
+    cluster.pool.on_disconnected(closed)
+    assert [error.code() for error in cluster.reported] == [KafkaError._TRANSPORT]
+    assert cluster.reported[0].str() == "boot0:9092/bootstrap: closed"
+
+
 def test_a_session_ends_with_its_connection():
     cluster = SecuredCluster(plain(), connected=True)
     cluster.authenticate(session_ms=100_000)

@@ -424,8 +424,10 @@ class Authenticator:
         if status == STATUS_TIMED_OUT:
             text = f"{broker.name}: no reply to {NAMES[ours.asked]} in {self._timeout_s:g} s"
             self._connections.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
-        elif status == STATUS_TRANSPORT:
-            broker.ended_at = ours.asked  # DISCONNECTED comes next
+        elif status == STATUS_TRANSPORT and not ours.again:
+            # DISCONNECTED comes next. A broker with sessions reports it if it refuses a renewal, so
+            # the credentials aren't the cause of a renewal's end.
+            broker.ended_at = ours.asked
 
     def explain(self, asked: ApiKey, cause: KafkaError) -> KafkaError:
         """Explains why a connection has ended during this request."""
