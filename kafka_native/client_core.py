@@ -163,7 +163,7 @@ class ClientCore:
         self._security_worker = (
             SecurityWorker(self.name, work.post) if host is None else host._security_worker
         )
-        self._event_worker = SecurityWorker(self.name, work.post, "event")
+        self._event_worker = SecurityWorker(self.name, work.post, "event", keeps_work=True)
         self.context = self._make_context(work)
         self._error_of.metadata = weakref.ref(self.context.metadata)
         if host is not None:
@@ -664,7 +664,8 @@ class ClientCore:
                 self._ended.release()
 
     def _wipe_secrets(self) -> None:
-        if self._mechanism is not None:
+        # The mechanism of a role is its host's, which other roles use
+        if self._mechanism is not None and self._host is None:
             self._mechanism.close()
 
     def _close_mock(self) -> None:

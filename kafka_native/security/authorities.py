@@ -51,7 +51,8 @@ ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 _TRUSTED: Final = b"TRUSTED CERTIFICATE"
-_SUFFIXES: Final = (".pem", ".crt", ".cer")
+SUFFIXES: Final = (".pem", ".crt", ".cer")
+"""The names of files with authorities in a directory without hashed names."""
 
 
 class Authorities:
@@ -106,13 +107,7 @@ class Authorities:
 
     def _probe(self) -> None:
         """Use the first place that has authorities."""
-        places = [os.environ[name] for name in ENVIRONMENT if os.environ.get(name)]
-        places += [
-            *CA_LOCATIONS,
-            *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()),
-            *_certifi(),
-        ]
-        for place in places:
+        for place in places():
             if not os.path.exists(place):
                 self.tried.append(place)
                 continue
@@ -142,22 +137,18 @@ class Authorities:
         """Load a directory: by OpenSSL's hashed names, or else all files with certificates."""
         self._files.watch(path)
         try:
-            names = sorted(os.listdir(path))
+            names = files_of(path)
         except OSError as error:
             refuse(f"{name}={path}: {error.strerror}")
-        if any(_HASHED.fullmatch(each) for each in names):
+        if names is None:
             self._context.load_verify_locations(None, path)
             return
-        found = [
-            self._files.read(name, os.path.join(path, each))
-            for each in names
-            if each.endswith(_SUFFIXES)
-        ]
+        found = [self._files.read(name, os.path.join(path, each)) for each in names]
         found = [each for each in found if blocks_of(each.content, b"CERTIFICATE", _TRUSTED)]
         if not found:
             refuse(
                 f"{name}={path}: no certificate in PEM form in this directory",
-                f"in *{', *'.join(_SUFFIXES)}",
+                f"in *{', *'.join(SUFFIXES)}",
             )
         for each in found:
             self._load_file(each)
@@ -166,8 +157,11 @@ class Authorities:
         """Add the certificates of a text, or those in DER or PKCS#12 form."""
         assert self._store is not None, "a new context has a store"
         if is_binary(material):
-            for each in binary_certificates(material, password):
-                self._store.add_cert(crypto.X509.from_cryptography(each))
+            try:
+                for each in binary_certificates(material, password):
+                    self._store.add_cert(crypto.X509.from_cryptography(each))
+            except crypto.Error as error:
+                refuse(f"{material}: a certificate can't be read: {reasons(error)}")
             self.trusted.append(str(material))
             return
         blocks = certificate_blocks(material)
@@ -189,6 +183,27 @@ def reasons(error: SSL.Error | crypto.Error) -> str:
         ", ".join(dict.fromkeys(str(each[-1]) for each in entries if each))
         or "OpenSSL doesn't say why"
     )
+
+
+def places() -> list[str]:
+    """Return the files and directories that may have the system's authorities, the first first."""
+    return [
+        *(os.environ[name] for name in ENVIRONMENT if os.environ.get(name)),
+        *CA_LOCATIONS,
+        *(CA_LOCATIONS_OF_DARWIN if sys.platform == "darwin" else ()),
+        *_certifi(),
+    ]
+
+
+def files_of(directory: str) -> list[str] | None:
+    """Return the names of the files that may have certificates.
+
+    None: OpenSSL finds them by their hashed names.
+    """
+    names = sorted(os.listdir(directory))
+    if any(_HASHED.fullmatch(each) for each in names):
+        return None
+    return [each for each in names if each.endswith(SUFFIXES)]
 
 
 def _certifi() -> list[str]:

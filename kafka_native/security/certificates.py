@@ -117,7 +117,7 @@ def revocation_lists(material: Material) -> list[x509.CertificateRevocationList]
         refuse(f"{material}: no revocation list in PEM form in it", _conversion_hint(material))
     try:
         return [x509.load_pem_x509_crl(block) for block in blocks]
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except Exception as error:  # cryptography raises many kinds: InvalidVersion, KeyError ...
         refuse(f"{material}: a revocation list can't be read: {error}")
 
 

@@ -12,6 +12,7 @@ import importlib
 import re
 import subprocess
 import time
+import uuid
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -68,6 +69,9 @@ class Gssapi(Mechanism):
         self._relogin_s = relogin_s
         self._clock = clock
         self._refresh_at = 0.0 if command else float("inf")
+        # The library keeps the cache for the life of the process. So no later client may get its
+        # name, or it would log in with the tickets of this one.
+        self._cache = f"MEMORY:kafka-native-{uuid.uuid4()}"
 
     @property
     def user(self) -> str:
@@ -117,8 +121,7 @@ class Gssapi(Mechanism):
             else None
         )
         # The default cache may have tickets of another principal.
-        cache = f"MEMORY:kafka-native-{id(self)}"
-        store = {"client_keytab": self.keytab, "ccache": cache} if has_own_cache else None
+        store = {"client_keytab": self.keytab, "ccache": self._cache} if has_own_cache else None
         return self.gssapi.Credentials(name=name, usage="initiate", store=store)
 
 

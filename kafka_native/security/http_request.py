@@ -16,10 +16,10 @@ import ipaddress
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from kafka_native.security import time_limit
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 
 RESPONSE_MAX_BYTES = 1 << 20
 """The maximum size of a response's body."""
+RECEIVED_MAX_BYTES = 2 * RESPONSE_MAX_BYTES
+"""The maximum size of a response with its headers and the sizes of its chunks.
+
+http.client itself has no limit: it reads a chunk with the size -1 to the end of the connection.
+"""
 READ_MAX_BYTES = 65536
 PORTS = {"http": 80, "https": 443}
 
@@ -101,10 +106,10 @@ def _split(text: str) -> SplitResult | None:
 class HttpClient:
     """Makes requests to one URL."""
 
-    def __init__(self, url: Url, context: ssl.SSLContext) -> None:
-        """``context`` is for https."""
+    def __init__(self, url: Url, make_context: Callable[[], ssl.SSLContext]) -> None:
+        """``make_context`` is called for each https request, because files may be rotated."""
         self._url = url
-        self._context = context
+        self._make_context = make_context
         self._lookups = LimitedCalls(f"the lookup of {url.host}")
 
     def request(self, method: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
@@ -136,26 +141,22 @@ class HttpClient:
             lambda: getaddrinfo(host, port, type=socket.SOCK_STREAM), some_left_s(deadline)
         )
         failure = OSError("the name has no address")
-        for family, kind, protocol, _, address in found:
-            connection = socket.socket(family, kind, protocol)
+        for number, (family, kind, protocol, _, address) in enumerate(found):
+            # An address that doesn't answer leaves the others their shares of the time
+            share_s = some_left_s(deadline) / (len(found) - number)
             try:
-                connection.settimeout(some_left_s(deadline))
-                connection.connect(address)
+                return _connection(family, kind, protocol, address, share_s)
             except OSError as error:
-                connection.close()
                 failure = error
                 some_left_s(deadline)
-            else:
-                return connection
         raise failure
 
     def _encrypted(self, plain: socket.socket, deadline: float) -> socket.socket:
+        if not self._url.is_encrypted:
+            return plain
+        context = self._make_context()
         plain.settimeout(some_left_s(deadline))  # For the whole handshake
-        return (
-            self._context.wrap_socket(plain, server_hostname=self._url.host)
-            if self._url.is_encrypted
-            else plain
-        )
+        return context.wrap_socket(plain, server_hostname=self._url.host)
 
     def _exchange(
         self,
@@ -171,6 +172,19 @@ class HttpClient:
         connection.request(method, self._url.target, body, headers)
         response = connection.getresponse()
         return Answer(response.status, whole(iter(partial(response.read, READ_MAX_BYTES), b"")))
+
+
+def _connection(
+    family: int, kind: int, protocol: int, address: Any, limit_s: float
+) -> socket.socket:
+    connection = socket.socket(family, kind, protocol)
+    try:
+        connection.settimeout(limit_s)
+        connection.connect(address)
+    except OSError:
+        connection.close()
+        raise
+    return connection
 
 
 def whole(pieces: Iterable[bytes]) -> bytes:
@@ -208,11 +222,12 @@ class _TimedSocket:
 
 
 class _TimedReader(io.RawIOBase):
-    """Reads from a socket until a deadline."""
+    """Reads from a socket until a deadline, and at most RECEIVED_MAX_BYTES."""
 
     def __init__(self, connected: socket.socket, deadline: float) -> None:
         self._socket = connected
         self._deadline = deadline
+        self._received_bytes = 0
 
     def readable(self) -> bool:
         """Return True."""
@@ -221,4 +236,8 @@ class _TimedReader(io.RawIOBase):
     def readinto(self, buffer: WriteableBuffer) -> int:
         """Wait for some bytes and read them."""
         self._socket.settimeout(some_left_s(self._deadline))
-        return self._socket.recv_into(buffer)
+        got = self._socket.recv_into(buffer)
+        self._received_bytes += got
+        if self._received_bytes > RECEIVED_MAX_BYTES:
+            raise SaslError(f"the response has more than {RECEIVED_MAX_BYTES} bytes")
+        return got

@@ -1,15 +1,14 @@
 """The interface between a SASL mechanism and the control plane, which sends its bytes.
 
-Thread: a `Mechanism` belongs to one client. The client's control thread calls it. If the mechanism
-is ``slow``, the client's security thread calls it, too. Any thread may call
-`Mechanism.set_credentials()`.
+Thread: a `Mechanism` belongs to one client. The client's control thread calls it. The client's
+security thread refreshes it, and makes the steps of an `Exchange` that is ``slow``. Any thread may
+call `Mechanism.set_credentials()`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import ClassVar
 
 from kafka_native.cleaning import printable
 from kafka_native.security.redaction import REDACTED, Secrets, redacted
@@ -51,6 +50,11 @@ class Credentials:
 class Exchange(ABC):
     """The client's side of one authentication on one connection."""
 
+    slow = True
+    """True if the next step may take long (hashing, HTTP, your callback).
+
+    The security thread makes it. Otherwise the control thread does, and waits for no other work.
+    """
     done = False
     """True when the mechanism has all that it needs to trust the broker."""
     said_all = False
@@ -78,11 +82,6 @@ class Mechanism(ABC):
 
     name: str
     """The name in SaslHandshake."""
-    slow: ClassVar[bool] = True
-    """True if an exchange may take long (hashing, HTTP, your callback).
-
-    The security thread runs it.
-    """
 
     @property
     @abstractmethod

@@ -20,6 +20,11 @@ REFRESH_AT_LIFETIME_PART = 0.8
 """The part of a token's lifetime after which the client gets a new token."""
 FAILURE_CACHED_S = 1.0
 """How long later connections get the same failure, before the client asks for a token again."""
+LEFT_MIN_S = 5.0
+"""How long a token must be valid for an exchange that doesn't wait for a refresh.
+
+A session ends with its token, and brokers don't allow a renewal within its first second.
+"""
 CHALLENGE_MAX_BYTES = 65536
 EXPOSED_TEXT = "sees the token, which anyone can use until it expires"
 EXTENSION_SECRET_MIN_CHARACTERS = 8
@@ -122,6 +127,9 @@ class OAuthBearer(Mechanism):
 
     def refresh(self) -> None:
         """Get a new token, even if the current one is valid."""
+        self._fetch()
+
+    def _fetch(self) -> Token:
         now = self._clock()
         try:
             token = self._source()
@@ -137,26 +145,31 @@ class OAuthBearer(Mechanism):
                 raise SaslError(f"the token has expired {now - token.expires:.0f} s ago")
         except Exception as error:
             self._failure = error
-            self._failed_until = now + FAILURE_CACHED_S
+            # From the end of the attempt: a source may take longer than FAILURE_CACHED_S to fail
+            self._failed_until = self._clock() + FAILURE_CACHED_S
             raise
         self._failure = None
         self._token = token
         self._refresh_at = now + REFRESH_AT_LIFETIME_PART * (token.expires - now)
+        return token
 
     def on_refused(self) -> None:
         """Drop the token, because it may be revoked. The next exchange gets a new one."""
         self._token = None
 
+    def valid_token(self, left_s: float = 0.0) -> Token | None:
+        """Return the current token, or None if there is none or it expires in ``left_s``."""
+        token = self._token  # Another thread may drop it
+        return token if token is not None and self._clock() + left_s < token.expires else None
+
     def token(self) -> Token:
-        """Return a token that hasn't expired."""
-        now = self._clock()
-        if self._token is not None and now < self._token.expires:
-            return self._token
-        if self._failure is not None and now < self._failed_until:
+        """Return a token that hasn't expired. It may ask the source for one."""
+        token = self.valid_token()
+        if token is not None:
+            return token
+        if self._failure is not None and self._clock() < self._failed_until:
             raise self._failure
-        self.refresh()
-        assert self._token is not None
-        return self._token
+        return self._fetch()
 
     def exchange(self, host: str, port: int) -> Exchange:
         """Start an authentication."""
@@ -170,12 +183,18 @@ class OAuthBearerExchange(Exchange):
     """
 
     def __init__(self, mechanism: OAuthBearer) -> None:
-        """Make the exchange. `begin()` uses the current token."""
+        """Make the exchange.
+
+        With a valid token it doesn't wait for the security thread, where a refresh may take long.
+        """
         self._mechanism = mechanism
+        self._token = mechanism.valid_token(LEFT_MIN_S)
+        self.slow = self._token is None
 
     def begin(self) -> bytes:
         """Return the first message: no channel binding, the token, the extensions."""
-        token = self._mechanism.token()
+        token = self._token or self._mechanism.token()
+        self.slow = False
         pairs = [
             f"auth=Bearer {token.value}",
             *(f"{key}={value}" for key, value in token.extensions.items()),

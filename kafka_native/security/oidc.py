@@ -10,10 +10,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import os
 import ssl
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -48,22 +50,65 @@ def https_context(ca_location: str, ca_pem: str) -> ssl.SSLContext:
         if ca_pem:
             return ssl.create_default_context(cadata=ca_pem)
         if ca_location and ca_location != "probe":
-            if Path(ca_location).is_dir():
-                return ssl.create_default_context(capath=ca_location)
-            return ssl.create_default_context(cafile=ca_location)
-        return ssl.create_default_context()
+            return _context_of(ca_location)
+        return _system_context()
     except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
         what = "https.ca.pem" if ca_pem else f"https.ca.location {ca_location}"
         raise SaslError(f"{what} can't be read: {error}") from None
+
+
+def _context_of(path: str) -> ssl.SSLContext:
+    """Return a context with the authorities of a file, or of a directory in OpenSSL's form or not.
+
+    OSError or ValueError: there are none.
+    """
+    from kafka_native.security.authorities import files_of
+
+    if not os.path.isdir(path):
+        return ssl.create_default_context(cafile=path)
+    context, names = ssl.create_default_context(capath=path), files_of(path)
+    for name in names or ():
+        with suppress(ssl.SSLError):  # A file with another content
+            context.load_verify_locations(os.path.join(path, name))
+    if names is not None and not context.cert_store_stats()["x509"]:
+        raise ValueError("no certificate in PEM form in this directory")
+    return context
+
+
+def _system_context() -> ssl.SSLContext:
+    """Return a context with the system's authorities.
+
+    Python's OpenSSL may have been built for other places than those of this system.
+    """
+    context = ssl.create_default_context()
+    if context.cert_store_stats()["x509"]:
+        return context
+    from kafka_native.security.authorities import files_of, places
+
+    capath = ssl.get_default_verify_paths().capath
+    with suppress(OSError):
+        if capath and files_of(capath) is None:  # OpenSSL reads them when it needs them
+            return context
+    for place in filter(os.path.exists, places()):
+        with suppress(OSError, ValueError):
+            return _context_of(place)
+    return context
 
 
 class Provider:
     """The token endpoint of an OpenID Connect provider or of a cloud."""
 
     def __init__(
-        self, url: str, context: ssl.SSLContext, subject_claim: str, extensions: Mapping[str, str]
+        self,
+        url: str,
+        make_context: Callable[[], ssl.SSLContext],
+        subject_claim: str,
+        extensions: Mapping[str, str],
     ) -> None:
-        """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing."""
+        """Make the endpoint. Raise SaslError if the URL is invalid or PyJWT is missing.
+
+        :param make_context: Returns a context that verifies the endpoint, or raises SaslError.
+        """
         try:
             import jwt  # noqa: F401 - for claims_of()
         except ImportError:
@@ -82,7 +127,8 @@ class Provider:
         self._url = found
         self._subject_claim = subject_claim
         self._extensions = extensions
-        self._http = HttpClient(found, context)
+        make_context()  # Reports errors of the authorities now
+        self._http = HttpClient(found, make_context)
 
     def ask(self, fields: Mapping[str, str], authorization: str | None, now: float) -> Token:
         """Post a form and return the token.

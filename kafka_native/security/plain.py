@@ -9,7 +9,6 @@ class Plain(PasswordMechanism):
     """The SASL mechanism that sends the password itself."""
 
     name = "PLAIN"
-    slow = False
     exposes = "sees the password"
 
     def exchange(self, host: str, port: int) -> Exchange:
@@ -20,6 +19,8 @@ class Plain(PasswordMechanism):
 class PlainExchange(Exchange):
     """One message with the credentials, and an empty response."""
 
+    slow = False
+
     def __init__(self, credentials: Credentials) -> None:
         """Make the exchange for these credentials."""
         self._credentials = credentials
@@ -29,7 +30,12 @@ class PlainExchange(Exchange):
         name, password = self._credentials.username, self._credentials.password
         if "\0" in name or "\0" in password:
             raise SaslError("neither the user nor the password may have a NUL in it")
-        return f"\0{name}\0{password}".encode()
+        try:
+            return f"\0{name}\0{password}".encode()
+        except UnicodeEncodeError:
+            # Raised below, because the text of a chained exception has a part of the password
+            text = "the user or the password isn't UTF-8: is it a variable in another encoding?"
+        raise SaslError(text)
 
     def respond(self, challenge: bytes) -> bytes | None:
         """Accept the broker's empty response: the credentials are valid."""

@@ -147,7 +147,7 @@ def _provider(config: Config, url: str) -> Provider:
         _fail(config, "`https.ca.location` and `https.ca.pem` are mutually exclusive")
     return Provider(
         url,
-        https_context(ca_location, ca_pem),
+        partial(https_context, ca_location, ca_pem),
         config.text("sasl.oauthbearer.sub.claim.name"),
         parsed_extensions(config.text("sasl.oauthbearer.extensions")),
     )

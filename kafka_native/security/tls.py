@@ -141,8 +141,12 @@ class TlsContext:
             # authority above it.
             flags = crypto.X509StoreFlags.CRL_CHECK | crypto.X509StoreFlags.CRL_CHECK_ALL
         if location:
-            for each in revocation_lists(self._files.read("ssl.crl.location", location)):
-                store.add_crl(each)
+            material = self._files.read("ssl.crl.location", location)
+            try:
+                for each in revocation_lists(material):
+                    store.add_crl(each)
+            except crypto.Error as error:
+                refuse(f"{material}: a revocation list can't be read: {reasons(error)}")
             flags |= crypto.X509StoreFlags.CRL_CHECK
         store.set_flags(flags)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sys
 import threading
@@ -12,7 +13,14 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, KafkaError, KafkaException, Producer
+from kafka_native import (
+    Client,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient
 from kafka_native.aio import AIOConsumer, AIOProducer
 from kafka_native.mock import AwsKey, DelegationToken, ListenerSecurity, MockCluster
@@ -25,12 +33,13 @@ from tests.waiting import WAIT_S, wait_for
 from .support import deliver, errors_into
 
 SECRET = "s3cret-word"
+BOBS_SECRET = "another-s3cret-word"
 AWS_SECRET = "s3cret-aws"
 TOKEN_SECRET = "s3cret-hmac"
 SECURITY = ListenerSecurity(
     "sasl_plaintext",
     mechanisms=["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM"],
-    users={"alice": SECRET},
+    users={"alice": SECRET, "bob": BOBS_SECRET},
     delegation_tokens={"token-1": DelegationToken("alice", TOKEN_SECRET)},
     aws_keys={"AKIA1": AwsKey(AWS_SECRET)},
 )
@@ -247,6 +256,25 @@ def test_new_credentials_are_checked_and_used_by_the_next_connection(cluster: Mo
         plaintext.set_sasl_credentials("alice", SECRET)
 
 
+@pytest.mark.parametrize("is_closed", [True, False], ids=["closed", "collected"])
+@pytest.mark.parametrize("mechanism", PASSWORDS)
+def test_the_end_of_a_role_leaves_the_shared_clients_credentials(
+    mechanism: str, is_closed: bool, cluster: MockCluster
+) -> None:
+    with Client(conf(cluster, mechanism)) as shared:
+        first, second = shared.producer(), shared.producer()
+        deliver(first, "t", b"x")
+        if is_closed:
+            first.close()
+        del first
+        gc.collect()
+        before = len(cluster.logins)
+        cluster.disconnect(1)
+        deliver(second, "t", b"y")
+        assert len(cluster.logins) > before
+    assert not any(login.error for login in cluster.logins)
+
+
 def test_client_waits_for_a_slow_login(cluster: MockCluster) -> None:
     cluster.delay_responses(1, 0.3, ApiKey.SASL_AUTHENTICATE)
     check_login(conf(cluster, "SCRAM-SHA-256"))
@@ -378,6 +406,30 @@ def test_sessions_are_renewed_and_statistics_have_the_state(cluster: MockCluster
         assert producer.flush(WAIT_S) == 0
     assert set(delivered) == {None}
     assert not any(login.error for login in cluster.logins)
+
+
+def test_calls_that_a_refused_renewal_holds_are_sent_again(cluster: MockCluster) -> None:
+    """The broker refuses another user in the same session, and accepts him in a new one."""
+    cluster.set_session_lifetime(1500)
+    cluster.delay_responses(1, 0.05)
+    own = {"group.id": "g", "enable.auto.commit": False, "heartbeat.interval.ms": 100}
+    config = conf(cluster, "SCRAM-SHA-256", **own, error_cb=lambda error: None)
+    with Consumer(config) as consumer:
+        consumer.subscribe(["t"])
+        wait_for(lambda: consumer.poll(0.05) or consumer.assignment(), "an assignment")
+        place = TopicPartition("t", 0, 1)
+
+        def is_refused(refusals: int) -> bool:
+            assert consumer.poll(0) is None, "no error of a heartbeat"
+            [committed] = consumer.commit(offsets=[place], asynchronous=False)
+            assert committed.error is None
+            assert consumer.committed([place], timeout=WAIT_S)[0].offset == 1
+            assert consumer.list_topics(timeout=WAIT_S).topics
+            return sum(login.error is not None for login in cluster.logins) > refusals
+
+        for refusals, login in enumerate([("bob", BOBS_SECRET), ("alice", SECRET)]):
+            consumer.set_sasl_credentials(*login)
+            wait_for(lambda refusals=refusals: is_refused(refusals), "a refused renewal")
 
 
 # --- secrets ---

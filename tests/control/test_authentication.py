@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from kafka_native.protocol.sasl import (
 )
 from kafka_native.protocol.versions import ApiVersionsRequest, ApiVersionsResponse
 from kafka_native.security.mechanisms import Credentials, Exchange, Mechanism, SaslError
+from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.plain import Plain
 from tests.waiting import wait_for
 
@@ -61,9 +63,10 @@ class TwoRounds(Mechanism):
         self.due = float("inf")
         self.failure: Exception | None = None
         self.refreshed = 0
+        self.slow = True
 
     def exchange(self, host: str, port: int) -> Exchange:
-        return TwoRoundExchange(self.failure)
+        return TwoRoundExchange(self.failure, self.slow)
 
     def secrets(self) -> tuple[str, ...]:
         return (SECRET,)
@@ -83,8 +86,9 @@ class TwoRounds(Mechanism):
 
 
 class TwoRoundExchange(Exchange):
-    def __init__(self, failure: Exception | None) -> None:
+    def __init__(self, failure: Exception | None, slow: bool) -> None:
         self.failure = failure
+        self.slow = slow
 
     def begin(self) -> bytes:
         if self.failure is not None:
@@ -433,15 +437,18 @@ def test_a_message_over_the_cap_is_not_given_to_the_mechanism():
     assert "1048577 bytes" in cluster.reported[0].str()
 
 
+@pytest.mark.parametrize("slow", [True, False], ids=["its own thread", "the control thread"])
 @pytest.mark.parametrize(
     "error", [SaslError(f"no ticket for {SECRET}"), ValueError(f"odd {SECRET}")]
 )
-def test_missing_credentials_are_an_error_without_secrets(error: Exception):
+def test_missing_credentials_are_an_error_without_secrets(error: Exception, slow: bool):
     talk = TwoRounds()
     talk.failure = error
+    talk.slow = slow
     cluster = SecuredCluster(talk, connected=True)
     cluster.reply(SaslHandshakeResponse())
-    cluster.worker.do()
+    if slow:
+        cluster.worker.do()
     [reported] = cluster.reported
     assert reported.code() == KafkaError._AUTHENTICATION
     assert SECRET not in reported.str()
@@ -476,7 +483,7 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
     cluster.pool.poll(cluster.clock.now)
     cluster.reply(SaslHandshakeResponse())
     cluster.reply(SaslAuthenticateResponse(error_code=58, error_message="another principal"))
-    assert len(cluster.engine.closed) == 1
+    assert cluster.engine.closed == [(0, 1, STATUS_TRANSPORT)], "callers retry the held calls"
     assert not cluster.pool.bootstrap[0].up
     cluster.pool.on_disconnected(event(status=-15, attempts=1, text="malformed data"))
     cluster.connect(generation=2)
@@ -485,6 +492,22 @@ def test_a_renewal_that_fails_closes_the_connection_and_the_next_one_is_authenti
     assert cluster.pool.poll(cluster.clock.now)[1] == float("inf"), (
         "this broker has no sessions that end"
     )
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_connection_that_ends_during_a_renewal_is_no_authentication_error(rounds: int):
+    """A broker restarts: the credentials have worked before."""
+    cluster = SecuredCluster(plain(), connected=True)
+    cluster.authenticate(session_ms=100_000)
+    cluster.clock.now += 95
+    cluster.pool.poll(cluster.clock.now)
+    if rounds:
+        cluster.reply(SaslHandshakeResponse())
+    cluster.reply(None, status=STATUS_TRANSPORT)
+    closed = event(status=STATUS_TRANSPORT, attempts=1, peer_closed=3, text="closed")
+    cluster.pool.on_disconnected(closed)
+    assert [error.code() for error in cluster.reported] == [KafkaError._TRANSPORT]
+    assert cluster.reported[0].str() == "boot0:9092/bootstrap: closed"
 
 
 def test_a_session_ends_with_its_connection():
@@ -559,6 +582,56 @@ def test_credentials_are_refreshed_on_the_security_thread_when_due_and_retried_a
     assert len(cluster.reported) == 3, "it has worked in between"
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["new connection", "renewed session"])
+def test_a_refresh_that_hangs_delays_no_connection_while_the_old_token_is_valid(again: bool):
+    def token() -> Token:
+        return Token("t0ken", cluster.clock.now + 100)
+
+    cluster = SecuredCluster(OAuthBearer(token, clock=lambda: cluster.clock.now))
+    cluster.pool.poll(cluster.clock.now)
+    cluster.worker.do()
+    cluster.connect()
+    cluster.authenticate(session_ms=97_000)
+    cluster.clock.now += 80
+    cluster.pool.poll(cluster.clock.now)
+    assert len(cluster.worker.waiting) == 1, "the provider doesn't answer the refresh"
+    if again:
+        cluster.clock.now += 10
+        cluster.pool.poll(cluster.clock.now)
+    else:
+        cluster.lose("gone")
+        cluster.connect(generation=2)
+    cluster.authenticate(generation=1 if again else 2)
+    assert len(cluster.engine.opened) == 2
+
+
+def test_a_connection_waits_for_the_refresh_if_the_old_token_is_about_to_expire():
+    """Its session would end before brokers allow a renewal."""
+
+    def token() -> Token:
+        return Token(f"t0ken{cluster.clock.now:.0f}", cluster.clock.now + 10)
+
+    cluster = SecuredCluster(OAuthBearer(token, clock=lambda: cluster.clock.now))
+    cluster.pool.poll(cluster.clock.now)
+    cluster.worker.do()
+    cluster.clock.now += 8
+    cluster.pool.poll(cluster.clock.now)
+    cluster.connect()
+    cluster.reply(SaslHandshakeResponse())
+    assert cluster.engine.submitted == []
+    cluster.worker.do()
+    cluster.worker.do()
+    assert f"Bearer t0ken{cluster.clock.now:.0f}\x01".encode() in cluster.said()
+
+
+def test_the_first_token_comes_from_the_security_thread():
+    cluster = SecuredCluster(OAuthBearer(lambda: Token("t0ken", 1e12)), connected=True)
+    cluster.reply(SaslHandshakeResponse())
+    assert cluster.engine.submitted == []
+    cluster.worker.do()
+    assert b"Bearer t0ken" in cluster.said()
+
+
 def test_credentials_that_expire_at_once_are_refreshed_once_a_second():
     """The issuer of a token decides how long it lasts."""
     talk = TwoRounds()
@@ -609,6 +682,27 @@ def test_the_thread_runs_tasks_one_by_one_and_none_after_its_end():
     stopper.join(60)
     assert not stopper.is_alive()
     assert len(posted) == 3, "results after the client's end are not reported"
+
+
+@pytest.mark.parametrize("keeps_work", [False, True])
+def test_work_without_a_thread_fails_or_waits(keeps_work: bool, monkeypatch: pytest.MonkeyPatch):
+    """A connection must not wait for its login without an end. An event must not be lost."""
+
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    posted: SimpleQueue[Callable[[], None]] = SimpleQueue()
+    outcomes: list[Any] = []
+    worker = SecurityWorker("test", posted.put, keeps_work=keeps_work)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        worker.run(lambda: "first", outcomes.append)
+    worker.run(lambda: "second", outcomes.append)
+    for _ in range(2):
+        posted.get(timeout=60)()
+    worker.stop()
+    first = "first" if keeps_work else "can't start new thread"
+    assert [str(outcome) for outcome in outcomes] == [first, "second"]
 
 
 @pytest.mark.parametrize("before", [0, 1])

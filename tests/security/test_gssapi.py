@@ -109,6 +109,28 @@ def test_a_keytab_and_a_principal_choose_the_tickets() -> None:
     assert ours.refresh_at == float("inf"), "no command"
 
 
+def test_no_client_gets_the_tickets_of_an_earlier_one() -> None:
+    """The library keeps a cache of tickets by its name, also after its client is gone."""
+    caches: dict[int, str] = {}
+    for number in range(1000):
+        ours = Gssapi("kafka", "", f"/etc/app{number}.keytab", "", 0.0)
+        ours.exchange("b1", 1).begin()
+        cache = Context.made.pop()["creds"]["store"]["ccache"]
+        assert cache != caches.get(id(ours)), "another object with the address of the first one"
+        if id(ours) in caches:
+            return
+        caches[id(ours)] = cache
+    raise AssertionError("no address was used twice")
+
+
+def test_one_client_logs_in_again_with_its_tickets() -> None:
+    ours = mechanism(**{"sasl.kerberos.keytab": "/etc/app.keytab"})
+    for _ in range(2):
+        ours.exchange("b1", 1).begin()
+    first, second = (made["creds"]["store"] for made in Context.made)
+    assert first == second
+
+
 def test_kinit_command_is_run_and_repeated(tmp_path: Path) -> None:
     done = tmp_path / "done"
     command = f"echo %{{sasl.kerberos.principal}} of %{{bootstrap.servers}} >> {done}"

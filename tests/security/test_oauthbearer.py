@@ -156,6 +156,22 @@ def test_failed_renewal_keeps_the_old_token_and_is_not_repeated_by_every_connect
     assert mechanism.token().value == f"{SECRET}.4"
 
 
+def test_a_failure_after_a_long_wait_is_not_repeated_by_every_connection() -> None:
+    """The connections that waited meanwhile don't wait for attempts of their own."""
+    source = Source()
+
+    def times_out() -> Token:
+        source.asked += 1
+        source.now += 30.0
+        raise SaslError("no connection in 30 s")
+
+    mechanism = OAuthBearer(times_out, clock=lambda: source.now)
+    for _ in range(5):
+        with pytest.raises(SaslError, match="no connection"):
+            mechanism.token()
+    assert source.asked == 1
+
+
 def test_expired_tokens_are_refused() -> None:
     mechanism = OAuthBearer(lambda: Token("t", 999.0), clock=lambda: 1000.0)
     with pytest.raises(SaslError, match="expired 1 s ago"):

@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.serialization import (
 from kafka_native import KafkaError, KafkaException, Producer
 from kafka_native.config import parse
 from kafka_native.mock import ListenerSecurity, MockCluster
-from kafka_native.security import oidc
+from kafka_native.security import authorities, oidc
 from kafka_native.security.mechanisms import SaslError
 from kafka_native.security.oauthbearer import OAuthBearer, Token
 from kafka_native.security.oidc import JWT_BEARER, PYJWT_MISSING_TEXT
@@ -250,6 +250,59 @@ def _for_another_host(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     authority.issue_cert("other.example").configure_cert(context)
     return context
+
+
+@pytest.fixture
+def https(authority: trustme.CA) -> Iterator[TokenEndpoint]:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    with TokenEndpoint(lambda asked: (200, {"access_token": SIGNED}), context) as running:
+        yield running
+
+
+@pytest.mark.parametrize("conf", [{}, {"https.ca.location": "probe"}], ids=["default", "probe"])
+def test_the_systems_authorities_are_found_where_pythons_openssl_doesnt_look(
+    conf: dict[str, str],
+    https: TokenEndpoint,
+    authority: trustme.CA,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty, bundle = tmp_path / "empty.pem", tmp_path / "ca.pem"
+    empty.touch()
+    authority.cert_pem.write_to_path(str(bundle))
+    for name in authorities.ENVIRONMENT:
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setattr(authorities, "CA_LOCATIONS", ("/nowhere/ca.pem", str(empty), str(bundle)))
+    assert token_of(https.url, **conf).value == SIGNED
+
+
+def test_a_directory_of_authorities_needs_no_hashed_names(
+    https: TokenEndpoint, authority: trustme.CA, tmp_path: Path
+) -> None:
+    (tmp_path / "other.crt").write_text("no certificate")
+    with pytest.raises(KafkaException, match="no certificate in PEM form in this directory"):
+        token_of(https.url, **{"https.ca.location": str(tmp_path)})
+    authority.cert_pem.write_to_path(str(tmp_path / "ours.crt"))
+    assert token_of(https.url, **{"https.ca.location": str(tmp_path)}).value == SIGNED
+
+
+def test_replaced_authorities_are_used_for_the_next_token(tmp_path: Path) -> None:
+    file = tmp_path / "ca.pem"
+    before, now = trustme.CA(), trustme.CA()
+    before.cert_pem.write_to_path(str(file))
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    now.issue_cert("127.0.0.1").configure_cert(context)
+    answer = {"access_token": SIGNED}
+    with TokenEndpoint(lambda asked: (200, answer), context) as endpoint:
+        ours = mechanism(endpoint.url, **CLIENT, **{"https.ca.location": str(file)})
+        with pytest.raises(SaslError, match="certificate verify failed"):
+            ours.refresh()
+        file.write_text("half writt")
+        with pytest.raises(SaslError, match=r"https\.ca\.location .* can't be read"):
+            ours.refresh()
+        now.cert_pem.write_to_path(str(file))
+        ours.refresh()
 
 
 @pytest.mark.parametrize(

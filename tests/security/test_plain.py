@@ -28,6 +28,15 @@ def test_nul_is_refused_because_it_separates_fields(name: str, password: str) ->
     assert password not in str(caught.value)
 
 
+@pytest.mark.parametrize(("name", "password"), [("a\udce4", "c"), ("a", "b\udce4")])
+def test_a_text_that_is_not_utf8_is_refused_and_not_shown(name: str, password: str) -> None:
+    """A variable of the environment in another encoding becomes such a text."""
+    with pytest.raises(SaslError, match="isn't UTF-8") as caught:
+        Plain(Credentials(name, password)).exchange("h", 1).begin()
+    assert "udce4" not in str(caught.value)
+    assert caught.value.__context__ is None, "it would show a part of the password"
+
+
 def test_new_credentials_apply_to_the_next_exchange() -> None:
     plain = Plain(Credentials("a", "1"))
     before = plain.exchange("h", 1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
+import ssl
 import traceback
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.security import openssl
-from tests.security.certificates import PASSWORD, encrypted, keystore
+from tests.security.certificates import PASSWORD, encrypted, keystore, revocation_list
 from tests.security.handshakes import chain_of, der_of, key_of, pem, tls
 
 AUTHORITY = trustme.CA()
@@ -219,6 +221,27 @@ def test_damaged_files(tmp_path: Path) -> None:
     assert "a revocation list can't be read" in refused(
         {"ssl.crl.location": str(tmp_path / "crl.pem")}
     )
+
+
+def test_damage_that_only_openssl_notices(tmp_path: Path) -> None:
+    """A broken file also comes up while the client runs, and must not disturb it."""
+
+    def damaged(der: bytes) -> bytes:
+        found = der.replace(b"trustme", b"\xff\xff\xff\xff\xff\xff\xff")  # not UTF-8
+        assert found != der
+        return found
+
+    ca = damaged(ssl.PEM_cert_to_DER_cert(pem(AUTHORITY)))
+    assert "ssl.ca.pem: a certificate can't be read: " in refused({"ssl.ca.pem": ca})
+    path = tmp_path / "crl.pem"
+    begin, end = (f"-----{word} X509 CRL-----" for word in ("BEGIN", "END"))
+    der = base64.b64decode(revocation_list(AUTHORITY).replace(begin, "").replace(end, ""))
+    version = der.replace(bytes([2, 1, 1, 0x30]), bytes([2, 1, 33, 0x30]), 1)
+    assert version != der
+    for each in (damaged(der), version):
+        path.write_text(f"{begin}\n{base64.encodebytes(each).decode()}{end}\n")
+        text = refused({"ssl.crl.location": str(path)})
+        assert f"ssl.crl.location={path}: a revocation list can't be read: " in text
 
 
 def test_password_of_a_key() -> None:

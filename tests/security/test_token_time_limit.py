@@ -117,6 +117,24 @@ def test_addresses_that_do_not_answer_share_the_limit(monkeypatch: pytest.Monkey
             fetch(**{URL: f"http://provider.example:{port}/token"})
 
 
+@pytest.mark.parametrize("protocol", [socket.IPPROTO_TCP, 255], ids=["silent", "impossible"])
+def test_an_address_without_an_answer_leaves_time_for_the_next_one(
+    protocol: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one: this machine can't connect to it, like IPv6 where that is turned off."""
+    monkeypatch.setattr(time_limit, "FETCH_S", 3.0)
+    answer = {"access_token": "opaque", "expires_in": 300}
+    with full_listener() as silent, TokenEndpoint(lambda asked: (200, answer)) as endpoint:
+        kind = (socket.AF_INET, socket.SOCK_STREAM)
+        found = [
+            (*kind, protocol, "", ("127.0.0.1", silent)),
+            (*kind, socket.IPPROTO_TCP, "", ("127.0.0.1", endpoint.port)),
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: found)
+        fetch(**{URL: f"http://provider.example:{endpoint.port}/token"})
+        assert len(endpoint.asked) == 1
+
+
 def test_a_resolver_that_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "getaddrinfo", lambda *args, **kwargs: time.sleep(END_S))
     with in_time():
@@ -214,6 +232,29 @@ def test_a_body_that_does_not_end_is_not_read_to_its_end() -> None:
 
     with SlowServer(endless) as server, pytest.raises(SaslError, match="more than 1048576 bytes"):
         fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
+
+
+@pytest.mark.parametrize("size", [b"-1", b"-ffff"])
+def test_a_chunk_of_a_negative_size_is_not_read_to_the_end_of_the_connection(
+    size: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time_limit, "FETCH_S", END_S)
+    sent_bytes = 0
+
+    def endless(connection: socket.socket) -> None:
+        nonlocal sent_bytes
+        connection.recv(65536)
+        connection.sendall(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n"
+        )
+        end = time.monotonic() + LATE_S
+        while time.monotonic() < end:
+            connection.sendall(b"x" * 65536)
+            sent_bytes += 65536
+
+    with SlowServer(endless) as server, pytest.raises(SaslError):
+        fetch(**{URL: f"http://127.0.0.1:{server.port}/token"})
+    assert sent_bytes < 32 << 20, "the client takes no more than its limit and the socket's buffers"
 
 
 def test_compressed_answers_are_not_unpacked() -> None:

@@ -863,12 +863,13 @@ class BrokerPool:
 
     def refuse(self, broker: Broker, error: KafkaError, level: int = ERROR) -> None:
         """Closes a connection whose handshake has failed, and reports the error."""
+        status = STATUS_TRANSPORT if broker.up else STATUS_PROTOCOL  # up: its calls are retried
         broker.ranges = None
         broker.handshake = None
         broker.authentication = None
         broker.refused = broker.failing = True
         broker.cause = error
-        self._engine.broker_close(broker.handle, broker.generation, STATUS_PROTOCOL)
+        self._engine.broker_close(broker.handle, broker.generation, status)
         self._report(broker, error, level=level)
         self._fail_waiting(broker, error)
 

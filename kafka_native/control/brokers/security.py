@@ -161,9 +161,19 @@ class SecurityWorker:
     """
 
     def __init__(
-        self, name: str, post: Callable[[Callable[[], None]], None], task: str = "security"
+        self,
+        name: str,
+        post: Callable[[Callable[[], None]], None],
+        task: str = "security",
+        *,
+        keeps_work: bool = False,
     ) -> None:
-        """``post`` queues a function for the control thread. ``task`` names the thread."""
+        """``post`` queues a function for the control thread. ``task`` names the thread.
+
+        ``keeps_work``: if the system can't create the thread, work waits until a later call can.
+        Otherwise it fails.
+        """
+        self._keeps_work = keeps_work
         self._name = f"kafka-native {task} {name}"
         self._post = post
         self._lock = Lock()  # guards _ended, so that nothing is posted to a closed client
@@ -193,8 +203,14 @@ class SecurityWorker:
                     self._post(lambda: done(outcome))
 
         self._work.put(step)
-        if not self._thread.started:
+        if self._thread.started:
+            return
+        try:
             self._thread.start()
+        except RuntimeError as error:
+            if not self._keeps_work:
+                self._work.get_nowait()
+                self._post(partial(done, error))
 
     def is_current(self) -> bool:
         """Whether the caller runs on this thread."""
@@ -408,8 +424,10 @@ class Authenticator:
         if status == STATUS_TIMED_OUT:
             text = f"{broker.name}: no reply to {NAMES[ours.asked]} in {self._timeout_s:g} s"
             self._connections.refuse(broker, KafkaError(KafkaError._TIMED_OUT, text))
-        elif status == STATUS_TRANSPORT:
-            broker.ended_at = ours.asked  # DISCONNECTED comes next
+        elif status == STATUS_TRANSPORT and not ours.again:
+            # DISCONNECTED comes next. A broker with sessions reports it if it refuses a renewal, so
+            # the credentials aren't the cause of a renewal's end.
+            broker.ended_at = ours.asked
 
     def explain(self, asked: ApiKey, cause: KafkaError) -> KafkaError:
         """Explains why a connection has ended during this request."""
@@ -493,12 +511,12 @@ class Authenticator:
                     f"SASL {self.mechanism.name} ended before the broker had proved who it is",
                 )
 
-        if self.mechanism.slow:
+        if ours.exchange.slow:
             self._worker.run(work, done)
             return
         try:
             outcome = work()
-        except SaslError as error:
+        except Exception as error:
             done(error)
         else:
             done(outcome)
