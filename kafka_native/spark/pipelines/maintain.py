@@ -22,7 +22,7 @@ from typing import Final
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.pipelines.column_claims import CLAIMS
+from kafka_native.spark.pipelines.claims import CLAIMS, RANGE_CLAIMS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -264,9 +264,10 @@ def _sweep(lake: Lake) -> int:
 
     :return: The number of staging folders.
     """
-    for claim in lake.fs.get_file_info(_files_in(lake, CLAIMS)):
-        if _is_old(claim):
-            lake.delete(f"{CLAIMS}/{claim.base_name}")
+    for place in (CLAIMS, RANGE_CLAIMS):
+        for claim in lake.fs.get_file_info(_files_in(lake, place)):
+            if _is_old(claim):
+                lake.delete(f"{place}/{claim.base_name}")
     removed = 0
     for folder in lake.fs.get_file_info(_files_in(lake, f"{LOG}/staging")):
         inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.pipelines import compacted_manifests as compacted
 from kafka_native.spark.pipelines.compacted_manifests import (
     FILES_MAX,
@@ -75,8 +76,11 @@ class ManifestLog:
         found = self._repeated(read)
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def plans(self) -> list[Plan]:
-        """The offsets of all batches that were read or skipped."""
+    def plans(self, key: Key | None = None) -> list[Plan]:
+        """The offsets of all batches that were read or skipped, or those of one partition."""
+        filters = pc.field("kind").isin(["range", "skipped"])
+        if key is not None:
+            filters &= (pc.field("topic") == key[0]) & (pc.field("partition") == key[1])
 
         def read() -> list[Plan]:
             singles, summaries = self._look()
@@ -88,8 +92,8 @@ class ManifestLog:
                 )
                 for manifest in singles.values()
                 for each in manifest.planned
+                if key is None or (each.topic, each.partition) == key
             ]
-            filters = pc.field("kind").isin(["range", "skipped"])
             for table in self._tables(summaries, filters):
                 found += compacted.plans_in(table)
             return found
