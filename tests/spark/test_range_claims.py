@@ -107,7 +107,7 @@ def test_offsets_of_a_decided_batch_count_before_its_files_are_moved(
     first, second = lakes
     stopped(monkeypatch, first, "Lake._finish")
     assert second.published("new", 0).ends == {("orders", 0): 10}
-    assert second.archived(("orders", 0), 10) == [(0, 10)]
+    assert second.archived({("orders", 0): 10}) == {("orders", 0): [(0, 10)]}
     with pytest.raises(PipelineError, match="meanwhile"):
         put(second, "new", 5, 15)
     second.prepare()

@@ -137,7 +137,7 @@ def test_repeated_batch_is_skipped(cluster: MockCluster, tables: Tables) -> None
 
 def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, tables: Tables) -> None:
     new_run(tables.target(), cluster).commit(frame(0, 40, "old"), 0)
-    with pytest.raises(PipelineError, match=r"the table has orders \[0\] up to offset 40 already"):
+    with pytest.raises(PipelineError, match=r"table has offsets of orders \[0\] up to 40 already"):
         new_run(tables.target(), cluster).commit(frame(20, EACH, "new"), 0)
     new_run(tables.target(), cluster, "skip").commit(frame(20, EACH, "new"), 0)
     assert offsets(tables.read()) == wanted()

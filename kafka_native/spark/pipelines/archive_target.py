@@ -47,8 +47,8 @@ class FileWriter(Protocol):
 class ArchiveTarget(ABC):
     """A place that `archive` writes to.
 
-    The driver calls all methods but `range_writer()`, which each attempt of a task calls. So an
-    object must be picklable after `prepare()`.
+    The driver calls all methods but `range_writer()` and `archived()`, which each attempt of a task
+    may call. So an object must be picklable after `prepare()`.
 
     A batch has the id of its query and a number. Once `publish()` has returned, `published()` has
     this batch, whenever and wherever a process is killed. Its files, its ends and its topic ids
@@ -102,6 +102,15 @@ class ArchiveTarget(ABC):
     @abstractmethod
     def ends(self) -> Mapping[Key, int]:
         """Return the offset after the last published one, by topic and partition."""
+
+    def archived(self, ends: Mapping[Key, int]) -> Mapping[Key, list[tuple[int, int]]]:
+        """Return the archived offsets of partitions, in order. A task may call it, too.
+
+        A target that stores only its ends has no gaps: it returns all offsets before them.
+
+        :param ends: The partitions, and the end of each of them in `ends()`.
+        """
+        return {key: [(0, end)] for key, end in ends.items()}
 
     @abstractmethod
     def topic_ids(self) -> Mapping[str, str]:

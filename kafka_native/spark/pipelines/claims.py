@@ -29,7 +29,7 @@ import pyarrow as pa
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.pipelines.lake_schemas import merged
-from kafka_native.spark.pipelines.manifests import LOG, Batch, Range, manifest_name
+from kafka_native.spark.pipelines.manifests import LOG, Batch, Range, manifest_name, overlaps
 from kafka_native.spark.pipelines.session import PipelineError
 
 __all__ = ["CLAIMS", "RANGE_CLAIMS", "ColumnClaims", "RangeClaims"]
@@ -198,14 +198,14 @@ class RangeClaims(_Claims[tuple[str, list[Range]]]):
 
     :param folder: The lake's folder.
     :param ends: Returns the ends of all partitions, decided or published.
-    :param archived: Returns the decided or published offsets of a partition before its end.
+    :param archived: Returns the decided or published offsets of partitions with these ends.
     """
 
     def __init__(
         self,
         folder: Folder,
         ends: Callable[[], Mapping[Key, int]],
-        archived: Callable[[Key, int], list[tuple[int, int]]],
+        archived: Callable[[Mapping[Key, int]], Mapping[Key, list[tuple[int, int]]]],
     ) -> None:
         """Claim nothing yet."""
         super().__init__(folder, RANGE_CLAIMS)
@@ -238,18 +238,20 @@ class RangeClaims(_Claims[tuple[str, list[Range]]]):
 
     def _check_decided(self, claim: tuple[str, list[Range]]) -> None:
         ends = self._ends()
-        for each in claim[1]:
-            key = (each.topic, each.partition)
-            end = ends.get(key, 0)
-            if each.start >= end:  # without reading all entries of the log
-                continue
-            for start, stop in self._archived(key, end):
-                if start < each.end and each.start < stop:
-                    raise PipelineError(
-                        f"the lake {self._folder.uri} has {each.topic} [{each.partition}] from "
-                        f"offset {start} to {stop} meanwhile, and this batch has {each.start} to "
-                        f"{each.end}: another archive copies the same topic into this lake"
-                    )
+        known = [
+            each for each in claim[1] if each.start < ends.get((each.topic, each.partition), 0)
+        ]
+        if not known:
+            return
+        keys = {(each.topic, each.partition) for each in known}
+        archived = self._archived({key: ends[key] for key in keys})
+        for each in known:
+            for start, end in overlaps(each, archived[each.topic, each.partition]):
+                raise PipelineError(
+                    f"the lake {self._folder.uri} has {each.topic} [{each.partition}] from "
+                    f"offset {start} to {end} meanwhile, and this batch has {each.start} to "
+                    f"{each.end}: another archive copies the same topic into this lake"
+                )
 
     def _conflict(
         self, claim: tuple[str, list[Range]], others: Sequence[tuple[str, list[Range]]]
@@ -259,6 +261,6 @@ class RangeClaims(_Claims[tuple[str, list[Range]]]):
         for mine in ranges:
             for each in theirs:
                 same = (each.topic, each.partition) == (mine.topic, mine.partition)
-                if same and each.start < mine.end and mine.start < each.end:
+                if same and overlaps(mine, [(each.start, each.end)]):
                     return f"offsets {each.start} to {each.end} of {each.topic} [{each.partition}]"
         return ""

@@ -310,17 +310,17 @@ class Lake(Folder, ArchiveTarget):
         has_intent = any(each.key == (query, batch) for each in intents)
         return Published(has_intent or has_manifest, _raised(ends, intents), topic_ids)
 
-    def archived(self, key: Key, end: int) -> list[tuple[int, int]]:
-        """The archived offsets of a partition: published, or of a batch with an intent."""
+    def archived(self, ends: Mapping[Key, int]) -> dict[Key, list[tuple[int, int]]]:
+        """The archived offsets of partitions: published, or of a batch with an intent."""
         intents = list(self._intents())
-        found: list[Plan | Range | Skipped] = [
-            each
-            for manifest in intents
-            for each in manifest.planned
-            if (each.topic, each.partition) == key
-        ]
-        found += self._log.plans(key)
-        return joined((each.start, each.end) for each in found if each.start < end)
+        found: list[Plan | Range | Skipped] = [each for one in intents for each in one.planned]
+        found += self._log.plans(ends)
+        ranges: dict[Key, list[tuple[int, int]]] = {key: [] for key in ends}
+        for each in found:
+            key = (each.topic, each.partition)
+            if each.start < ends.get(key, 0):
+                ranges[key].append((each.start, each.end))
+        return {key: joined(those) for key, those in ranges.items()}
 
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""

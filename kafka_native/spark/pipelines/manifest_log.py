@@ -76,11 +76,16 @@ class ManifestLog:
         found = self._repeated(read)
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def plans(self, key: Key | None = None) -> list[Plan]:
-        """The offsets of all batches that were read or skipped, or those of one partition."""
+    def plans(self, keys: Collection[Key] | None = None) -> list[Plan]:
+        """The offsets of all batches that were read or skipped.
+
+        :param keys: Only these topics and partitions.
+        """
         filters = pc.field("kind").isin(["range", "skipped"])
-        if key is not None:
-            filters &= (pc.field("topic") == key[0]) & (pc.field("partition") == key[1])
+        if keys is not None:
+            topics, partitions = {topic for topic, _ in keys}, {number for _, number in keys}
+            filters &= pc.field("topic").isin(list(topics))
+            filters &= pc.field("partition").isin(list(partitions))
 
         def read() -> list[Plan]:
             singles, summaries = self._look()
@@ -92,11 +97,12 @@ class ManifestLog:
                 )
                 for manifest in singles.values()
                 for each in manifest.planned
-                if key is None or (each.topic, each.partition) == key
             ]
             for table in self._tables(summaries, filters):
                 found += compacted.plans_in(table)
-            return found
+            if keys is None:
+                return found
+            return [each for each in found if (each.topic, each.partition) in keys]
 
         return self._repeated(read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kafka_native.spark.folder import checked_topic, loaded
 from kafka_native.spark.pipelines.session import PipelineError
@@ -122,6 +122,32 @@ def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
         else:
             found.append((start, end))
     return found
+
+
+class Offsets(Protocol):
+    """Anything with offsets of one partition; ``end`` is exclusive."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+def overlaps(offsets: Offsets, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the ranges that overlap with offsets."""
+    return [(start, end) for start, end in ranges if start < offsets.end and offsets.start < end]
+
+
+def missing(offsets: Offsets, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of offsets that are in none of the `joined` ranges."""
+    found = []
+    start = offsets.start
+    for first, end in overlaps(offsets, ranges):
+        found.append((start, first))
+        start = end
+    found.append((start, offsets.end))
+    return [(start, end) for start, end in found if start < end]
 
 
 # --- names ---
