@@ -444,24 +444,27 @@ def test_archive_continues_where_it_ended(
     spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path
 ) -> None:
     config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    folder = tmp_path / "a lake, ü %20"
     for name in ("bills-eu", "bills-us"):
         mock_cluster.create_topic(name, partitions=2)
         fill(mock_cluster, 200, name, 2)
     shown: list[Any] = []
     arguments: dict[str, Any] = {"pattern": "bills-.*", "session": spark}
-    plan = plan_archive(config, tmp_path, **arguments)
+    plan = plan_archive(config, folder, **arguments)
     assert [(each.topic, each.partition, each.start, each.end) for each in plan] == [
         (topic, partition, 0, 100) for topic in ("bills-eu", "bills-us") for partition in (0, 1)
     ]
     limits = {"maxOffsetsPerTrigger": 300}
-    first = archive(config, tmp_path, options=limits, on_progress=shown.append, **arguments)
+    first = archive(config, folder, options=limits, on_progress=shown.append, **arguments)
     assert (first.records, first.batches >= 1) == (400, True)
     assert shown[-1].records == 400
     fill(mock_cluster, 50, "bills-eu", 2)
-    assert sum(each.end - each.start for each in plan_archive(config, tmp_path, **arguments)) == 50
-    second = archive(config, tmp_path, **arguments)
+    assert sum(each.end - each.start for each in plan_archive(config, folder, **arguments)) == 50
+    second = archive(config, folder, **arguments)
     assert (second.records, second.query) == (50, first.query)
-    lake = Lake(tmp_path)
+    lake = Lake(folder)
+    assert (folder / LOG / "checkpoints" / "archive" / "metadata").exists()
+    assert list(tmp_path.iterdir()) == [folder]
     assert offsets_in(lake) == stored(mock_cluster, "bills-eu", "bills-us")
     assert lake.gaps() == []
     # the two other ways in which the guide reads a lake
@@ -476,7 +479,7 @@ def test_archive_continues_where_it_ended(
     fill(mock_cluster, 300, "bills-eu", 2)
     for call in (plan_archive, archive):
         with pytest.raises(PipelineError, match="topic bills-eu was deleted and recreated since"):
-            call(config, tmp_path, **arguments)
+            call(config, folder, **arguments)
 
 
 def test_archive_of_a_time_window(

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.pipelines.lake import Gap, Lake
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA
 from kafka_native.spark.pipelines.manifests import (
@@ -260,6 +261,15 @@ def test_a_lake_can_be_sent_to_a_worker(lake: Lake) -> None:
     lake.publish("q", 0, [Range("orders", 0, 0, 10)], stage(lake, records(range(10))))
     found = pickle.loads(pickle.dumps(lake))
     assert found.files() == lake.files()
+
+
+@pytest.mark.parametrize("name", ["lake", "my lake", "ü", "100%20"])
+def test_default_checkpoint_is_in_the_folder_of_the_lake(tmp_path: Path, name: str) -> None:
+    """Spark decodes no part of its name, and our files are beside it."""
+    lake = Lake(tmp_path / name)
+    checkpoint = lake.default_checkpoint()
+    assert checkpoint.removeprefix("file:") == f"{tmp_path / name}/{LOG}/checkpoints/archive"
+    assert Folder(checkpoint).root == f"{lake.root}/{LOG}/checkpoints/archive"
 
 
 def test_a_lake_on_another_file_system(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -86,7 +85,7 @@ class ArchiveTarget(ABC):
 
     @abstractmethod
     def default_checkpoint(self) -> str:
-        """Return the URI of the folder where Spark keeps the query's checkpoint.
+        """Return the name of the folder where Spark keeps the query's checkpoint.
 
         :raises PipelineError: The target is on no local file system, so there is no default.
         """
@@ -177,7 +176,7 @@ class ArchiveTarget(ABC):
 
 
 def checkpoint_below(folder: Folder, target: str) -> str:
-    """Return the URI of the default folder of Spark's checkpoint, below a target's folder.
+    """Return the name of the default folder of Spark's checkpoint, below a target's folder.
 
     :param target: The target in the words of an error.
     :raises PipelineError: The folder is on no local file system.
@@ -186,4 +185,5 @@ def checkpoint_below(folder: Folder, target: str) -> str:
         raise PipelineError(
             f"{target} is on no local file system: say where Spark shall keep its checkpoint"
         )
-    return (Path(folder.root) / LOG / "checkpoints" / "archive").as_uri()
+    # Hadoop doesn't decode such a name: with %20 it would be another folder.
+    return f"file:{folder.root}/{LOG}/checkpoints/archive"
