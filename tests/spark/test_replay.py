@@ -280,6 +280,32 @@ def test_records_go_to_topic_that_their_column_names(cluster: MockCluster, tmp_p
         assert sorted(values, key=int) == [b"%d" % number for number in range(first, 20, 2)]
 
 
+@pytest.mark.parametrize("topic", [None, "copy"])
+def test_only_records_of_chosen_topics_are_replayed(
+    cluster: MockCluster, tmp_path: Path, topic: str | None
+) -> None:
+    """Also those of files whose column names their topic."""
+    names = ["orders", "bills", None, "bills"]
+    rows = [{"topic": names[number % 4], "value": b"%d" % number} for number in range(40)]
+    write(tmp_path / "data/a.parquet", rows)
+    write(tmp_path / "data/b.parquet", [{"value": b"no topic"}])
+    write(tmp_path / "data/topic=bills/c.parquet", [{"value": b"bill"}])
+    folder = Folder(tmp_path / "data")
+    lanes = lanes_of(folder, ["orders"])
+    assert [each.pieces[0].path for each in lanes] == ["a.parquet"]
+    task = make_task(
+        cluster, folder, tmp_path / "check", lanes, topic=topic, topics=frozenset(["orders"])
+    )
+    assert task(0)["records"] == 10
+    found = [
+        record.value
+        for partition in range(3)
+        for record in cluster.messages(topic or "orders", partition)
+    ]
+    assert sorted(found, key=int) == [b"%d" % number for number in range(0, 40, 4)]
+    assert task(0)["records"] == 0
+
+
 def run_killed(
     task: ReplayTask,
     monkeypatch: pytest.MonkeyPatch,
@@ -514,6 +540,38 @@ def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lane-x-0.json").write_text('{"position": "far"}')
     with pytest.raises(PipelineError, match="damaged"):
         progress.read(Lane("x", 0, (), ()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"topics": ["orders"]}, {}, r"topics \['orders'\], not None"),
+        ({"topics": ["orders"]}, {"topics": ["orders", "bills"]}, r"topics \['orders'\], not"),
+        ({}, {"topics": ["orders"]}, r"topics None, not \['orders'\]"),
+        ({"end_ms": NOON_MS}, {}, f"end_ms {NOON_MS}, not None"),
+        ({}, {"start_ms": 1}, "start_ms None, not 1"),
+    ],
+)
+def test_checkpoint_knows_which_records_were_left_out(
+    cluster: MockCluster, tmp_path: Path, first: Any, second: Any, what: str
+) -> None:
+    """They count as done. So a run that wants them has to use another checkpoint."""
+    common = {"topic": "orders", "value": b"v"}
+    rows = [{**common, "partition": 0, "offset": 1, "timestamp": datetime.datetime(2024, 1, 1)}]
+    write(tmp_path / "data/a.parquet", [common] if "topics" in {**first, **second} else rows)
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+
+    def no_session() -> Any:
+        raise PipelineError("begins")
+
+    def begin(given: dict[str, Any]) -> None:
+        replay(config, tmp_path / "data", tmp_path / "check", session=no_session, **given)
+
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="begins"):
+            begin(first)
+    with pytest.raises(PipelineError, match=f"belongs to a replay with {what}"):
+        begin(second)
 
 
 @pytest.mark.parametrize(
