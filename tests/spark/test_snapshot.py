@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
+import os
 import pickle
 import random
 from collections.abc import Callable
@@ -269,6 +270,34 @@ def test_output_may_be_a_uri_with_a_query(
     assert snapshot(local, conf, output, topics=[topic], update=True).records == 100
     assert entries(tmp_path / "out", topic) == compacted(cluster, topic, 2)
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_files_are_synced_before_the_manifest_lists_them(
+    cluster: MockCluster,
+    conf: dict[str, str],
+    local: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those of empty partitions, and the names of files and folders."""
+    topic = fill(cluster, 1, 1, partitions=2)
+    synced: set[int] = set()
+    missing: list[str] = []
+    write = Folder.write
+
+    def look(self: Folder, path: str, content: object) -> None:
+        missing.extend(
+            each.name
+            for each in (tmp_path, *tmp_path.rglob("*"))
+            if "_unfinished" not in str(each) and each.stat().st_ino not in synced
+        )
+        write(self, path, content)
+
+    monkeypatch.setattr("os.fsync", lambda file: synced.add(os.fstat(file).st_ino))
+    monkeypatch.setattr(Folder, "write", look)
+    snapshot(local, conf, str(tmp_path), topics=[topic])
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    assert missing == []
 
 
 # --- on Spark ---

@@ -221,8 +221,9 @@ def _tables(home: Folder, path: str, form: Form) -> Iterator[pa.Table]:
 
 
 def write_final(home: Folder, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
-    """Write the file of a partition with the form's types. Returns its number of rows.
+    """Write the file of a partition with the form's types, and sync it to the disk.
 
+    :return: Its number of rows.
     :raises ValueError: A key or value isn't UTF-8, but its type is string.
     """
     try:
@@ -233,6 +234,7 @@ def write_final(home: Folder, path: str, table: pa.Table, form: Form, key: tuple
             "than as string"
         ) from None
     _write(home, path, typed)
+    home.sync_file(path)
     count: int = typed.num_rows
     return count
 

@@ -267,6 +267,8 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
     for folder, names in wanted.items():
         for name in home.names(folder, ".parquet") - names:
             home.delete(f"{folder}/{name}")
+        home.sync(folder)
+    home.sync("")
     offsets = {(each.topic, each.partition): each.end for each in made.partitions}
     topic_ids = {each.topic: each.topic_id for each in made.partitions}
     described = {
