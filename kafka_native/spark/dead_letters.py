@@ -235,7 +235,7 @@ def check_place(
         try:
             Folder(target.folder).make(UNFINISHED)
         except (OSError, ValueError) as error:
-            raise OptionError("deadLetters", f"no folder {target.folder}: {error}") from error
+            raise OptionError("deadLetters", f"no folder {target}: {error}") from error
         return
     with admitted(Producer(dict(target.sink.producer))) as producer:
         for attempt in range(retries + 1):

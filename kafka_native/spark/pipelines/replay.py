@@ -333,7 +333,7 @@ class _Refused:
         self._options = replace(task.sink, topic=target or None)
         self._has_timestamps = task.timestamps == "keep"
         self._lane = lane
-        self._run = hashlib.sha256(task.checkpoint.uri.encode()).hexdigest()[:8]
+        self._run = hashlib.sha256(task.checkpoint.root.encode()).hexdigest()[:8]
         self._letters = self._opened(max(position, 0))
         self.records = 0
 

@@ -130,7 +130,7 @@ def snapshot(
     home.remove(_UNFINISHED)  # the files of killed runs
     unfinished = f"{_UNFINISHED}/{uuid4().hex}"
     home.make(unfinished)
-    made = Snapshot(output, planned)
+    made = Snapshot(home.uri, planned)
     try:
         _make(session, config, made, form, home, unfinished, min_partitions, show)
         _publish(home, unfinished, made, form)
@@ -290,9 +290,10 @@ def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict
     home = Folder(output)
     if not home.exists(MANIFEST):
         return {}, {}
-    described = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
+    described = loaded(home.read(MANIFEST), f"{MANIFEST} of {home.uri}")
     if form is not None and described["form"] != asdict(form):
         raise PipelineError(
-            f"the snapshot in {output} was made with other options: {json.dumps(described['form'])}"
+            f"the snapshot in {home.uri} was made with other options: "
+            f"{json.dumps(described['form'])}"
         )
     return flat(described["offsets"], MANIFEST), described.get("topic_ids", {})
