@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -14,8 +15,10 @@ import pyarrow.fs
 from kafka_native._reference.property import without_secrets
 from kafka_native.spark.errors import PipelineError
 
-__all__ = ["Folder", "checked_topic", "loaded", "shown"]
+__all__ = ["Folder", "checked_topic", "loaded", "shortened", "shown"]
 
+TOPIC_SIZE_MAX: Final = 140
+"""The bytes of a topic in a file's name. File systems allow 255 for a whole name."""
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _S3: Final = re.compile(r"^s3[an]:", re.I)
@@ -166,6 +169,19 @@ def _sync(path: str, flags: int) -> None:
 def shown(name: str) -> str:
     """The name of a folder for people: a URI without its login and query."""
     return without_secrets(name) if "://" in name else name
+
+
+def shortened(name: str, size_max: int = TOPIC_SIZE_MAX) -> str:
+    """A topic or another text for a file's name. A long one is cut, and ends with a digest.
+
+    :param name: The text. Topics have up to 249 characters, which leaves too few for the rest.
+    :param size_max: The largest number of bytes of the result.
+    """
+    data = name.encode()
+    if len(data) <= size_max:
+        return name
+    digest = f"~{hashlib.sha256(data).hexdigest()[:16]}"
+    return data[: size_max - len(digest)].decode(errors="ignore") + digest
 
 
 def checked_topic(topic: str) -> str:

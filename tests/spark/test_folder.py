@@ -12,13 +12,23 @@ from click.testing import CliRunner
 from kafka_native.spark import dead_letters
 from kafka_native.spark.commands import cli
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.folder import Folder
+from kafka_native.spark.folder import Folder, shortened
 from kafka_native.spark.options import DeadLetterTarget
 from kafka_native.spark.pipelines import DeltaTarget, Lake, PipelineError, archive, table_target
 from kafka_native.spark.pipelines.archive import ArchiveResult
 
 URI = "s3://AK:canary@bucket/path?region=eu-west-1"
 UNKNOWN = "nosuch://AK:canary@bucket/path"
+
+
+def test_long_names_fit_into_the_names_of_files() -> None:
+    assert shortened("x" * 100, 100) == "x" * 100
+    names = {shortened(name, 100) for name in ("x" * 249, "x" * 248 + "y", "x" * 101)}
+    assert {len(each) for each in names} == {100}
+    assert len(names) == 3
+    cut = shortened("ü" * 100, 100)
+    assert cut.startswith("ü" * 41 + "~")
+    assert len(cut.encode()) == 99
 
 
 def test_the_name_of_a_folder_has_no_login() -> None:

@@ -33,7 +33,13 @@ from kafka_native.spark.pipelines import (
     target,
 )
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
-from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender, _sink
+from kafka_native.spark.pipelines.replay import (
+    Progress,
+    ReplayTask,
+    _LaneSender,
+    _progress_file,
+    _sink,
+)
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 from tests.waiting import WAIT_S
@@ -442,6 +448,27 @@ def test_records_that_the_target_refuses_go_to_a_folder(
     assert again.records == len(cluster.messages("open", 0)) == len(refused)
 
 
+def test_refused_records_of_a_topic_with_the_longest_name(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    rows = [
+        {"topic": "x" * 249, "partition": 1234567890, "offset": offset, "value": b"v", "key": key}
+        for offset, key in enumerate([b"k", None])
+    ]
+    write(tmp_path / "files/a.parquet", rows)
+    (tmp_path / "files" / ("y" * 200) / ("z" * 200)).mkdir(parents=True)
+    write(tmp_path / "files" / ("y" * 200) / ("z" * 200) / "a.parquet", [{"value": b"v"}])
+    source, folder = Folder(tmp_path / "files"), tmp_path / "refused"
+    task = dataclasses.replace(
+        refused_task(cluster, tmp_path, str(folder)),
+        source=source,
+        lanes=tuple(lanes_of(source)),
+        partitions="hash",
+    )
+    assert [task(number)["refused"] for number in (0, 1)] == [1, 1]
+    assert len(refused_rows(folder)) == 2
+
+
 def test_records_that_the_target_refuses_go_to_a_topic(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
@@ -506,7 +533,11 @@ def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"]
+    "topic",
+    [
+        *("x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"),
+        *("x" * 249, "ü" * 125, "/" * 84),
+    ],
 )
 def test_progress_file_stays_in_its_folder_for_any_topic_name(tmp_path: Path, topic: str) -> None:
     write(
@@ -526,7 +557,10 @@ def test_progress_file_stays_in_its_folder_for_any_topic_name(tmp_path: Path, to
 
 def test_lanes_of_different_topics_have_different_names() -> None:
     topics = ["€", " ac", "a/b", "a%2Fb", "a%2fb", "a b", "a-0", "a", "é", "e\u0301"]
-    assert len({Lane(topic, 0, (), ()).name for topic in topics}) == len(topics)
+    topics += ["x" * 249, "x" * 248 + "y"]
+    for names in (Lane.name.fget, _progress_file):
+        assert len({names(Lane(topic, 0, (), ())) for topic in topics}) == len(topics)
+    assert _progress_file(Lane("x" * 230, 3, (), ())) == f"lane-{'x' * 230}-3.json"
     for topic in ("orders.eu_1-x", "or ders"):
         assert Lane(topic, 3, (), ()).name == f"{topic}-3", "existing checkpoints stay valid"
 

@@ -272,6 +272,18 @@ def test_output_may_be_a_uri_with_a_query(
     assert list(tmp_path.iterdir()) == [tmp_path / "out"]
 
 
+def test_snapshot_of_a_topic_with_the_longest_name(
+    cluster: MockCluster, conf: dict[str, str], local: Any, tmp_path: Path
+) -> None:
+    topics = ["x" * 249, "x" * 248 + "y"]
+    for topic in topics:
+        cluster.create_topic(topic, 2)
+        fill(cluster, 100, 20, topic=topic)
+    snapshot(local, conf, str(tmp_path), topics=topics)
+    for topic in topics:
+        assert entries(tmp_path, topic) == compacted(cluster, topic, 2)
+
+
 def test_files_are_synced_before_the_manifest_lists_them(
     cluster: MockCluster,
     conf: dict[str, str],

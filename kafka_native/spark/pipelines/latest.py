@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_native.spark.column_types import HEADERS
-from kafka_native.spark.folder import Folder, checked_topic
+from kafka_native.spark.folder import Folder, checked_topic, shortened
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
@@ -205,12 +205,13 @@ def merge_task(
 
 def part_path(folder: str, range_: OffsetRange) -> str:
     """The path of a range's newest rows, which `merge_task` reads."""
-    return f"{folder}/part-{checked_topic(range_.topic)}-{range_.partition}-{range_.start}.parquet"
+    topic = shortened(checked_topic(range_.topic))
+    return f"{folder}/part-{topic}-{range_.partition}-{range_.start}.parquet"
 
 
 def final_path(folder: str, topic: str, partition: int) -> str:
     """The path of a partition's new file. The driver moves it to its place."""
-    return f"{folder}/final-{checked_topic(topic)}-{partition}.parquet"
+    return f"{folder}/final-{shortened(checked_topic(topic))}-{partition}.parquet"
 
 
 def _tables(home: Folder, path: str, form: Form) -> Iterator[pa.Table]:

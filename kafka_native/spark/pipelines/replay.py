@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaError, Producer
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.folder import Folder, loaded, shortened
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
@@ -49,6 +49,9 @@ _RECORD_S: Final = 1.0
 _CHECK_INTERVAL_S: Final = 0.5
 _NOTES_FILE: Final = "replay.json"
 _POSITION_DIGITS: Final = 19
+_LANE_SIZE_MAX: Final = 236
+"""The bytes of a lane's name for which a file system takes the name of its progress, and of that
+file's temporary one. Existing checkpoints have such names."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class Progress:
 
 
 def _progress_file(lane: Lane) -> str:
-    return f"lane-{lane.name}.json"
+    return f"lane-{shortened(lane.name, _LANE_SIZE_MAX)}.json"
 
 
 @dataclass(frozen=True)
@@ -375,7 +378,8 @@ class _Refused:
         self._letters = self._opened(position)
 
     def _opened(self, position: int) -> RowLetters:
-        name = f"replay-{self._run}-{self._lane.name}-{position:0{_POSITION_DIGITS}d}"
+        lane = shortened(self._lane.name)
+        name = f"replay-{self._run}-{lane}-{position:0{_POSITION_DIGITS}d}"
         return RowLetters(self._options, name, has_timestamps=self._has_timestamps)
 
 
