@@ -21,6 +21,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers
+from kafka_native.spark.errors import OptionError
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import (
@@ -486,6 +487,23 @@ def test_an_impossible_target_of_refused_records(cluster: MockCluster, tmp_path:
     ):
         with pytest.raises(PipelineError, match=text):
             replay(config, lake.root, tmp_path / "check", topic="copy", refused=where)
+
+
+def test_target_of_refused_records_is_checked_if_a_column_names_the_topics(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    """Not only when the first record is refused, perhaps hours later."""
+    cluster.auto_create_topics = False
+    write(tmp_path / "data/a.parquet", [{"topic": "orders", "value": b"v"}])
+    (tmp_path / "file").touch()
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    for where, text in (
+        ("nowhere", "deadLetters: topic nowhere doesn't exist: make it first"),
+        (f"{tmp_path}/file/", "deadLetters: no folder"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            replay(config, tmp_path / "data", tmp_path / "check", refused=where, master="none such")
+    assert not cluster.requests_of(ApiKey.PRODUCE)
 
 
 def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -588,7 +588,7 @@ def _check_targets(
             )
     check_targets(sink, needed)
     dead = sink.dead_letters
-    if dead is None or not needed:
+    if dead is None or not lanes:
         return
     if dead.sink is not None and dead.sink.topic in needed:
         raise PipelineError(f"refused: the records go to topic {dead.sink.topic} themselves")
