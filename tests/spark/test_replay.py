@@ -223,11 +223,11 @@ def test_records_of_a_time_window_alone_are_replayed(cluster: MockCluster, tmp_p
 
 @pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("ns", "UTC"), pa.int64()])
 def test_time_windows_know_the_units_of_timestamps(kind: pa.DataType) -> None:
-    times = pa.array([1, 2, None, 3], pa.timestamp("s"))
+    times = pa.array([1, 2, None, 3, -1], pa.timestamp("s"))
     column = (
         times.cast(pa.timestamp("ms")).cast(pa.int64()) if kind == pa.int64() else times.cast(kind)
     )
-    batch = pa.record_batch({"timestamp": column, "number": [1, 2, 9, 3]})
+    batch = pa.record_batch({"timestamp": column, "number": [1, 2, 9, 3, 9]})
 
     def cut(*limits: int | None) -> list[int]:
         return TimeWindow(*limits).cut(batch)["number"].to_pylist()  # type: ignore[no-any-return]
@@ -235,7 +235,8 @@ def test_time_windows_know_the_units_of_timestamps(kind: pa.DataType) -> None:
     assert cut(2000, None) == [2, 3]
     assert cut(None, 2000) == [1]
     assert cut(1001, 3000) == [2]
-    assert cut() == [1, 2, 9, 3]
+    assert cut(-5000, 2000) == [1], "records without a timestamp have -1 ms"
+    assert cut() == [1, 2, 9, 3, 9]
     with pytest.raises(PipelineError, match="starts at 3 ms, after its end at 2 ms"):
         TimeWindow(3, 2)
 
