@@ -204,6 +204,18 @@ def test_records_are_replayed_unchanged(cluster: MockCluster, tmp_path: Path) ->
         ]
 
 
+def test_a_timestamp_of_0_stays(cluster: MockCluster, tmp_path: Path) -> None:
+    """It is 1970. A record without a timestamp gets the time of the replay."""
+    lake = Lake(tmp_path / "lake")
+    lake.prepare()
+    files = stage(lake, records(range(4), [0, None, -1, NOON_MS]))
+    lake.publish("q", 0, [Range("orders", 0, 0, 4)], files)
+    make_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")(0)
+    first, second, third, last = (each.timestamp for each in cluster.messages("copy", 0))
+    assert (first, last) == (0, NOON_MS)
+    assert min(second, third) > NOON_MS
+
+
 def test_records_of_a_time_window_alone_are_replayed(cluster: MockCluster, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.prepare()

@@ -25,7 +25,12 @@ from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.replay import Partitions, Timestamps
 from kafka_native.spark.pipelines.session import PipelineError, Work
-from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
+from kafka_native.spark.pipelines.target import (
+    Pace,
+    check_targets,
+    column_name,
+    without_negative_timestamps,
+)
 from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 
 __all__ = [
@@ -325,7 +330,7 @@ class _Sender:
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
         """Queue messages. Columns that the batch lacks have the producer's defaults."""
-        columns: dict[str, Any] = {name: name for name in batch.schema.names}
+        columns: dict[str, Any] = {name: column_name(name) for name in batch.schema.names}
         try:
             self._producer.produce_arrow(
                 topic, batch, **columns, on_delivery=self._take, timeout=self._limit_s

@@ -29,7 +29,12 @@ from kafka_native.spark.pipelines.session import (
     open_session,
     watch,
 )
-from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
+from kafka_native.spark.pipelines.target import (
+    Pace,
+    check_targets,
+    column_name,
+    without_negative_timestamps,
+)
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 from kafka_native.spark.sink_dead_letters import RowLetters, check_target, publish
@@ -410,7 +415,7 @@ def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
     if task.timestamps == "keep":
         wanted.add("timestamp")
     return {
-        name: name if name in here and name in wanted else None
+        name: column_name(name) if name in here and name in wanted else None
         for name in ("value", "key", "headers", "partition", "timestamp")
     }
 
