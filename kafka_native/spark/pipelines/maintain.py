@@ -198,7 +198,10 @@ def _today() -> str:
 
 
 def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int) -> bool:
-    """Merge files and publish the result. False: they have other columns, and stay."""
+    """Merge files and publish the result.
+
+    :return: False: they have other columns, and stay. Or another run has merged and deleted them.
+    """
     first = merge.files[0]
     staging = f"{staging_of(query)}/{number}/0"
     schema = lake.schema_of(first.schema)
@@ -216,6 +219,11 @@ def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, numb
                         writer.write(batch)
         place = first.topic, first.partition, first.date
         made = staged_file(staging, *place, writer.close(), schema)
+    except FileNotFoundError:
+        writer.abort()
+        if not lake.replaced().keys().isdisjoint(each.path for each in merge.files):
+            return False
+        raise
     except BaseException:
         writer.abort()
         raise
