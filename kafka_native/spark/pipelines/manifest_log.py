@@ -84,8 +84,8 @@ class ManifestLog:
         filters = pc.field("kind").isin(["range", "skipped"])
         if keys is not None:
             topics, partitions = {topic for topic, _ in keys}, {number for _, number in keys}
-            filters &= pc.field("topic").isin(list(topics))
-            filters &= pc.field("partition").isin(list(partitions))
+            filters &= pc.field("topic").isin(pa.array(topics, pa.string()))
+            filters &= pc.field("partition").isin(pa.array(partitions, pa.int32()))
 
         def read() -> list[Plan]:
             singles, summaries = self._look()
@@ -113,7 +113,7 @@ class ManifestLog:
         filters = pc.field("kind") == "file"
         for name, wanted in (("topic", topics), ("date", dates)):
             if wanted is not None:
-                filters &= pc.field(name).isin(list(wanted))
+                filters &= pc.field(name).isin(pa.array(wanted, pa.string()))
         filters |= pc.field("kind") == "replaced"
 
         def read() -> list[LakeFile]:
