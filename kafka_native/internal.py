@@ -7,16 +7,19 @@ client that it works on, and works with `Consumer` and `Producer` as they are.
 - A source recognizes a recreated topic by its id: `topic_id`, `listed_topic_id`.
 - The mirror copies record batches without opening them: `keep_batches` and `take_batches` at the
   consumer, `open_relay` at the producer.
+- A replay keeps timestamps, also those of 0: it names their column with `ExactTimestamps`.
 """
 
 from __future__ import annotations
 
+from kafka_native._native.arrow_producer import ExactTimestamps
 from kafka_native._native.relay import FetchedBatches, Relay, take_batches
 from kafka_native.consumer import Consumer
 from kafka_native.producer import CLOSED_TEXT, PARTITIONS_WAIT_S, Producer, begin_partitions_of
 from kafka_native.types import TopicMetadata
 
 __all__ = [
+    "ExactTimestamps",
     "FetchedBatches",
     "Relay",
     "await_admission",

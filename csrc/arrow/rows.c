@@ -363,7 +363,9 @@ static int gather(struct kn_rows *rows, int64_t rows_max, struct kn_message *mes
         }
         status = message_at(rows, row, message, &used);
         if (status != KN_OK) break;
-        message->wall_ms = wall_ms;
+        message->wall_ms = rows->zero_is_time && !kn_arrow_number_is_null(&rows->timestamp, row)
+                               ? KN_TIMESTAMP_GIVEN
+                               : wall_ms;
         if (!timed) message->timestamp_ms = wall_ms;
         ++*count;
     }

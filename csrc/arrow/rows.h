@@ -48,6 +48,7 @@ struct kn_rows {
     struct kn_topic *topic; /* topic of rows without a topic; NULL: each row must have one */
     int32_t partition;      /* if there is no column; -1: the partitioner chooses */
     int64_t timestamp_ms;   /* if there is no column; 0: now */
+    bool zero_is_time;      /* in the column of timestamps, 0 is 1970; otherwise it is now */
     struct kn_delivery_counter *counter; /* NULL: no report is wanted */
     /* of the current chunk */
     struct kn_arrow_bytes value, key, topics;

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include "records/record_reader.h"
 
+#define KN_TIMESTAMP_GIVEN (-1) /* in place of wall_ms: a timestamp of 0 is 1970, not now */
+
 struct kn_message {     /* the arguments of produce(), borrowed for the call */
     const uint8_t *key; /* NULL: null */
     const uint8_t *value;
@@ -16,8 +18,9 @@ struct kn_message {     /* the arguments of produce(), borrowed for the call */
     int32_t value_bytes;
     int32_t header_count;
     int32_t partition;    /* -1: the partitioner chooses */
-    int64_t timestamp_ms; /* 0: now */
-    int64_t wall_ms;      /* kn_wall_ms(), if the caller has just read it; 0: it hasn't */
+    int64_t timestamp_ms; /* 0: now, see KN_TIMESTAMP_GIVEN */
+    int64_t wall_ms;      /* kn_wall_ms(), if the caller has just read it; 0: it hasn't; or
+                           * KN_TIMESTAMP_GIVEN */
     void *opaque;         /* a token; NULL: no callback */
 };
 
@@ -35,6 +38,7 @@ static inline struct kn_message kn_message_of(const struct kn_record *record, in
         .header_count = record->header_count,
         .partition = partition,
         .timestamp_ms = record->timestamp_ms,
+        .wall_ms = KN_TIMESTAMP_GIVEN,
         .opaque = opaque,
     };
 }

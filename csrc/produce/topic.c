@@ -204,7 +204,8 @@ static inline int append_init(const struct kn_topic *topic, const struct kn_mess
         .timestamp_ms = message->timestamp_ms,
         .wall_ms = message->wall_ms,
     };
-    if (append->timestamp_ms == 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
+    if (append->wall_ms == KN_TIMESTAMP_GIVEN) append->wall_ms = 0;
+    else if (append->timestamp_ms == 0) append->timestamp_ms = append->wall_ms = kn_wall_ms();
     append->timed = append->wall_ms != 0;
     return KN_OK;
 }

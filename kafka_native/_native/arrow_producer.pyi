@@ -4,6 +4,8 @@ from typing import Any, final
 from kafka_native._native.arrow_report import ArrowReport
 from kafka_native._native.delivery_core import DeliveryCore
 
+class ExactTimestamps(str): ...
+
 @final
 class Source: ...
 

@@ -28,6 +28,10 @@ cdef int64_t STOP_CHECK_INTERVAL_US = 20000  # between two checks whether the ca
 cdef tuple ROLES = ("value", "key", "headers", "timestamp", "partition", "topic_column")
 
 
+class ExactTimestamps(str):
+    """The name of a column of timestamps in which 0 is 1970. In other columns it is now."""
+
+
 @cython.final
 @cython.no_gc
 cdef class Source:
@@ -191,6 +195,7 @@ cdef class Call:
             raise TypeError(f"on_delivery must be callable, not {type(on_delivery).__name__}")
         if isinstance(timestamp, str):
             columns["timestamp"] = timestamp
+            rows.zero_is_time = isinstance(timestamp, ExactTimestamps)
         elif timestamp is not None:
             rows.timestamp_ms = _whole(timestamp, "timestamp", 0, 1 << 53)
         if isinstance(partition, str):

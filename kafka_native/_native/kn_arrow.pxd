@@ -161,6 +161,7 @@ cdef extern from "arrow/rows.h" nogil:
         kn_topic *topic
         int32_t partition
         int64_t timestamp_ms
+        int zero_is_time
         kn_delivery_counter *counter
         int64_t length
         int64_t at

@@ -22,7 +22,7 @@ from kafka_native import ArrowReport, KafkaException, Producer
 from kafka_native.spark import column_types
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.errors import DeadLetterError, OptionError
-from kafka_native.spark.folder import Folder, checked_topic
+from kafka_native.spark.folder import Folder, checked_topic, shortened
 from kafka_native.spark.options import DeadLetterTarget, SinkOptions, SourceOptions
 from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 from kafka_native.spark.ranges import OffsetRange
@@ -235,7 +235,7 @@ def check_place(
         try:
             Folder(target.folder).make(UNFINISHED)
         except (OSError, ValueError) as error:
-            raise OptionError("deadLetters", f"no folder {target.folder}: {error}") from error
+            raise OptionError("deadLetters", f"no folder {target}: {error}") from error
         return
     with admitted(Producer(dict(target.sink.producer))) as producer:
         for attempt in range(retries + 1):
@@ -276,13 +276,13 @@ def file_name(range_: OffsetRange) -> str:
     checked_topic(range_.topic)
     offsets = f"{range_.start:0{_DIGITS}d}-{range_.end:0{_DIGITS}d}"
     topic_id = range_.topic_id.translate(_SAFE)
-    name = f"{range_.topic}-{range_.partition}-{offsets}"
+    name = f"{shortened(range_.topic)}-{range_.partition}-{offsets}"
     return f"{name}-{topic_id}.parquet" if topic_id else f"{name}.parquet"
 
 
 def topic_id_of(name: str, topic: str, partition: int) -> str:
     """The id of the topic in a name that `file_name` made; empty: there is none."""
-    offsets = name.removesuffix(".parquet").removeprefix(f"{topic}-{partition}-")
+    offsets = name.removesuffix(".parquet").removeprefix(f"{shortened(topic)}-{partition}-")
     return offsets[2 * _DIGITS + 2 :]
 
 
@@ -301,7 +301,7 @@ def remove_stale(options: SourceOptions, ranges: Sequence[OffsetRange]) -> None:
         return
     whole: dict[tuple[str, int, str], tuple[int, int]] = {}
     for each in ranges:
-        place = (*each.key, each.topic_id.translate(_SAFE))
+        place = (shortened(each.topic), each.partition, each.topic_id.translate(_SAFE))
         start, end = whole.get(place, (each.start, each.end))
         whole[place] = min(start, each.start), max(end, each.end)
     kept = {file_name(each) for each in ranges}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -11,10 +12,13 @@ from typing import Any, Final
 
 import pyarrow.fs
 
+from kafka_native._reference.property import without_secrets
 from kafka_native.spark.errors import PipelineError
 
-__all__ = ["Folder", "checked_topic", "loaded"]
+__all__ = ["Folder", "checked_topic", "loaded", "shortened", "shown"]
 
+TOPIC_SIZE_MAX: Final = 140
+"""The bytes of a topic in a file's name. File systems allow 255 for a whole name."""
 _TOPIC: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _S3: Final = re.compile(r"^s3[an]:", re.I)
@@ -31,14 +35,24 @@ class Folder:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, filesystem: Any = None) -> None:
-        """Store the location. Nothing is read or made."""
-        self.uri = os.fspath(path)
+        """Store the location. Nothing is read or made.
+
+        :raises ValueError: The URI is wrong.
+        """
+        self._given = os.fspath(path)
+        self.uri = shown(self._given)
+        """The name for people. The login of a URI isn't shown."""
         if filesystem is not None:
-            self.fs, self.root = pyarrow.fs._ensure_filesystem(filesystem), self.uri
-        elif _URI.match(self.uri):
-            self.fs, self.root = pyarrow.fs.FileSystem.from_uri(_S3.sub("s3:", self.uri))
+            self.fs, self.root = pyarrow.fs._ensure_filesystem(filesystem), self._given
+        elif _URI.match(self._given):
+            given = _S3.sub("s3:", self._given)
+            try:
+                self.fs, self.root = pyarrow.fs.FileSystem.from_uri(given)
+            except ValueError as error:
+                text = str(error).replace(given, self.uri)
+                raise ValueError(text) from None  # the error itself has the login
         else:
-            path = _LOCAL.sub("/", self.uri)
+            path = _LOCAL.sub("/", self._given)
             self.fs, self.root = pyarrow.fs.LocalFileSystem(), str(Path(path).absolute())
         self.root = self.root.rstrip("/")
 
@@ -54,8 +68,8 @@ class Folder:
     def absolute(self, path: str) -> str:
         """The path for other programs, with the original URI."""
         return (
-            f"{self.uri.partition('?')[0].rstrip('/')}/{path}"
-            if "://" in self.uri
+            f"{self._given.partition('?')[0].rstrip('/')}/{path}"
+            if "://" in self._given
             else self.full(path)
         )
 
@@ -150,6 +164,24 @@ def _sync(path: str, flags: int) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def shown(name: str) -> str:
+    """The name of a folder for people: a URI without its login and query."""
+    return without_secrets(name) if "://" in name else name
+
+
+def shortened(name: str, size_max: int = TOPIC_SIZE_MAX) -> str:
+    """A topic or another text for a file's name. A long one is cut, and ends with a digest.
+
+    :param name: The text. Topics have up to 249 characters, which leaves too few for the rest.
+    :param size_max: The largest number of bytes of the result.
+    """
+    data = name.encode()
+    if len(data) <= size_max:
+        return name
+    digest = f"~{hashlib.sha256(data).hexdigest()[:16]}"
+    return data[: size_max - len(digest)].decode(errors="ignore") + digest
 
 
 def checked_topic(topic: str) -> str:

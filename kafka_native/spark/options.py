@@ -431,14 +431,14 @@ class SinkOptions:
 class DeadLetterTarget:
     """Where dead letters go: a folder or a topic. It can be pickled. Its repr hides secrets."""
 
-    folder: str = ""
+    folder: str = field(default="", repr=False)
     """The folder, or its URI; empty: a topic."""
     sink: SinkOptions | None = None
     """The topic with the options of its producer; None: a folder."""
 
     def __str__(self) -> str:
         """The name for logs."""
-        return self.folder if self.sink is None else f"topic {self.sink.topic}"
+        return without_secrets(self.folder) if self.sink is None else f"topic {self.sink.topic}"
 
 
 # --- single values ---

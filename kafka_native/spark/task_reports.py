@@ -15,6 +15,7 @@ from typing import Final
 from pyspark import TaskContext
 
 from kafka_native.spark.errors import OptionError, PipelineError
+from kafka_native.spark.folder import shortened
 from kafka_native.spark.kept_state import KeptState
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SinkOptions, SourceOptions
@@ -134,7 +135,7 @@ def remove_reports(state: KeptState) -> None:
 
 def _write(state: KeptState, source: str, report: TaskReport) -> None:
     assert report.batch_id is not None
-    name = f"{source}-{report.topic}-{report.partition}-{report.split}"
+    name = f"{source}-{shortened(report.topic)}-{report.partition}-{report.split}"
     state.write(f"{_folder(report.batch_id)}/{name}", asdict(report))
 
 

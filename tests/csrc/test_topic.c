@@ -124,6 +124,31 @@ static void test_staged_records_keep_key_headers_timestamp_opaque_and_age(void)
     teardown();
 }
 
+static void check_timestamp(const struct kn_record *record, void *context)
+{
+    (void)context;
+    CHECK_EQ(record->timestamp_ms, 0);
+}
+
+static void test_a_given_timestamp_of_0_is_no_missing_one(void)
+{
+    setup();
+    struct kn_message message = message_of_text("k", "v");
+    message.timestamp_ms = 0;
+    message.wall_ms = KN_TIMESTAMP_GIVEN;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK); /* staged */
+    set_partitions(1);
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    struct kn_batch *batch = partition_of(0)->open;
+    CHECK_EQ(each_record(batch, check_timestamp, NULL), 2);
+    CHECK_EQ(batch->created_ms, -1); /* the application's timestamps */
+    message.wall_ms = 0;
+    CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    CHECK(batch->writer.max_timestamp_ms > 1700000000000);
+    drain(0);
+    teardown();
+}
+
 /* Produces a message for `partition`, reported with this token. */
 static void produce_token(int32_t partition, const char *value, void *token)
 {
@@ -681,6 +706,7 @@ int main(void)
 {
     RUN(test_staged_records_move_in_order_to_where_they_belong);
     RUN(test_staged_records_keep_key_headers_timestamp_opaque_and_age);
+    RUN(test_a_given_timestamp_of_0_is_no_missing_one);
     RUN(test_a_staged_record_of_a_missing_partition_waits_and_fails_alone);
     RUN(test_records_for_a_later_partition_wait_in_order);
     RUN(test_a_recreated_topic_with_fewer_partitions_has_only_those);

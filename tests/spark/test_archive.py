@@ -168,7 +168,9 @@ def test_offsets_already_in_the_lake_are_refused_or_skipped(
         [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 0, 40))],
         "old",
     )
-    with pytest.raises(PipelineError, match=r"the lake has orders \[0\] up to offset 40 already"):
+    with pytest.raises(
+        PipelineError, match=r"the lake has offsets of orders \[0\] up to 40 already"
+    ):
         ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())(
             OffsetRange("orders", 0, 20, 100)
         )
@@ -181,6 +183,50 @@ def test_offsets_already_in_the_lake_are_refused_or_skipped(
     publish(lake, results, "new")
     assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(100))
     assert lake.gaps() == []
+
+
+def test_overlap_skip_archives_the_offsets_that_the_lake_lacks(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    """Those before the lake's first offset, and those in a gap."""
+    fill(cluster, 900)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    begun = ArchiveTask(lake, options_of(cluster), "old", 0)
+    publish(lake, [begun(OffsetRange("orders", 0, *each)) for each in ((200, 220), (250, 300))])
+    lake.compact(1)
+    with pytest.raises(PipelineError, match=r"up to 220 already, .* add 0 to 300"):
+        ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())(
+            OffsetRange("orders", 0, 0, 300)
+        )
+    before = ArchiveTask(lake, options_of(cluster), "new", 0, ends=lake.ends())
+    publish(lake, [before(OffsetRange("orders", 0, 0, 10))], "new")
+    task = ArchiveTask(lake, options_of(cluster), "new", 1, ends=lake.ends(), overlap="skip")
+    result = task(OffsetRange("orders", 0, 5, 300))
+    assert [(each["start"], each["end"]) for each in result["ranges"]] == [(10, 200), (220, 250)]
+    publish(lake, [result], "new", 1)
+    assert offsets_in(lake) == Counter(("orders", 0, offset) for offset in range(300))
+    assert lake.gaps() == []
+
+
+def test_overlap_skip_reports_lost_offsets_that_the_lake_lacks(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    fill(cluster, 900)
+    cluster.move_log_start("orders", 0, 120)
+    lake = Lake(tmp_path)
+    lake.prepare()
+    publish(
+        lake,
+        [ArchiveTask(lake, options_of(cluster), "old", 0)(OffsetRange("orders", 0, 200, 250))],
+        "old",
+    )
+    options = options_of(cluster, failOnDataLoss="false")
+    task = ArchiveTask(lake, options, "new", 0, ends=lake.ends(), overlap="skip")
+    publish(lake, [task(OffsetRange("orders", 0, 100, 300))], "new")
+    [_, manifest] = lake.manifests()
+    assert manifest.skipped == (Skipped("orders", 0, 100, 120),)
+    assert manifest.ranges == (Range("orders", 0, 120, 200), Range("orders", 0, 250, 300))
 
 
 def test_lost_offsets_are_listed_as_skipped_and_not_as_read(
@@ -398,24 +444,27 @@ def test_archive_continues_where_it_ended(
     spark: SparkSession, mock_cluster: MockCluster, tmp_path: Path
 ) -> None:
     config = {"bootstrap.servers": mock_cluster.bootstrap_servers}
+    folder = tmp_path / "a lake, ü %20"
     for name in ("bills-eu", "bills-us"):
         mock_cluster.create_topic(name, partitions=2)
         fill(mock_cluster, 200, name, 2)
     shown: list[Any] = []
     arguments: dict[str, Any] = {"pattern": "bills-.*", "session": spark}
-    plan = plan_archive(config, tmp_path, **arguments)
+    plan = plan_archive(config, folder, **arguments)
     assert [(each.topic, each.partition, each.start, each.end) for each in plan] == [
         (topic, partition, 0, 100) for topic in ("bills-eu", "bills-us") for partition in (0, 1)
     ]
     limits = {"maxOffsetsPerTrigger": 300}
-    first = archive(config, tmp_path, options=limits, on_progress=shown.append, **arguments)
+    first = archive(config, folder, options=limits, on_progress=shown.append, **arguments)
     assert (first.records, first.batches >= 1) == (400, True)
     assert shown[-1].records == 400
     fill(mock_cluster, 50, "bills-eu", 2)
-    assert sum(each.end - each.start for each in plan_archive(config, tmp_path, **arguments)) == 50
-    second = archive(config, tmp_path, **arguments)
+    assert sum(each.end - each.start for each in plan_archive(config, folder, **arguments)) == 50
+    second = archive(config, folder, **arguments)
     assert (second.records, second.query) == (50, first.query)
-    lake = Lake(tmp_path)
+    lake = Lake(folder)
+    assert (folder / LOG / "checkpoints" / "archive" / "metadata").exists()
+    assert list(tmp_path.iterdir()) == [folder]
     assert offsets_in(lake) == stored(mock_cluster, "bills-eu", "bills-us")
     assert lake.gaps() == []
     # the two other ways in which the guide reads a lake
@@ -430,7 +479,7 @@ def test_archive_continues_where_it_ended(
     fill(mock_cluster, 300, "bills-eu", 2)
     for call in (plan_archive, archive):
         with pytest.raises(PipelineError, match="topic bills-eu was deleted and recreated since"):
-            call(config, tmp_path, **arguments)
+            call(config, folder, **arguments)
 
 
 def test_archive_of_a_time_window(

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from kafka_native.spark.folder import Folder
-from kafka_native.spark.pipelines import column_claims
-from kafka_native.spark.pipelines.column_claims import CLAIMS
+from kafka_native.spark.pipelines import claims
+from kafka_native.spark.pipelines.claims import CLAIMS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.lake_schemas import SCHEMA, schema_id
 from kafka_native.spark.pipelines.maintain import maintain
@@ -26,7 +26,7 @@ OTHER = pa.struct([("id", pa.string())])
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_claims.time, "sleep", lambda _: None)
+    monkeypatch.setattr(claims.time, "sleep", lambda _: None)
 
 
 @pytest.fixture

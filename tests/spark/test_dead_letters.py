@@ -22,6 +22,7 @@ from kafka_native.spark.batch import BatchReader
 from kafka_native.spark.dead_letters import HEADERS, UNFINISHED, file_name, remove_stale
 from kafka_native.spark.errors import DeadLetterError, OptionError
 from kafka_native.spark.options import SourceOptions
+from kafka_native.spark.pipelines import dead_letter_files
 from kafka_native.spark.ranges import OffsetRange
 from kafka_native.spark.stream_reader import StreamReader
 from kafka_native.spark.typed_columns import resolve
@@ -54,11 +55,11 @@ def registry() -> Iterator[MockSchemaRegistry]:
 class Orders:
     """A topic with Avro orders, and a schema registry."""
 
-    def __init__(self, cluster: MockCluster, registry: MockSchemaRegistry) -> None:
+    def __init__(self, cluster: MockCluster, registry: MockSchemaRegistry, topic: str = "") -> None:
         number = next(_numbers)
         self.cluster = cluster
         self.registry = registry
-        self.topic, self.dead_topic = f"orders-{number}", f"dead-{number}"
+        self.topic, self.dead_topic = topic or f"orders-{number}", f"dead-{number}"
         cluster.create_topic(self.topic, 1)
         cluster.create_topic(self.dead_topic, 1)
         with SchemaRegistryClient({"url": registry.url}) as client:
@@ -224,6 +225,24 @@ def test_a_repeated_micro_batch_with_other_ranges_removes_its_files(
     left = {each.name for each in tmp_path.iterdir()}
     assert left == {*named, *map(file_name, planned)}
     remove_stale(orders.options(orders.dead_topic), planned)
+
+
+def test_a_topic_with_the_longest_name_has_dead_letters(
+    mock_cluster: MockCluster, registry: MockSchemaRegistry, tmp_path: Path
+) -> None:
+    orders = Orders(mock_cluster, registry, "x" * 249)
+    fill(orders)
+    options = orders.options(tmp_path)
+    topics = orders.topic, "x" * 248 + "y"
+    names = {file_name(OffsetRange(each, 10**9, 0, 6, topic_id="i" * 22)) for each in topics}
+    assert len(names) == 2
+    assert max(map(len, names)) + len(".") + 32 <= 255  # while it isn't finished
+    read(options, orders.range())
+    assert [row["offset"] for row in letters_in(tmp_path)] == [1, 3, 5]
+    [file] = dead_letter_files(tmp_path)
+    assert (file.topic, file.topic_id) == (orders.topic, "")
+    remove_stale(options, [orders.range(0, 3), orders.range(3, 6)])
+    assert letters_in(tmp_path) == []
 
 
 def test_a_stream_that_was_killed_may_split_its_micro_batch_anew(

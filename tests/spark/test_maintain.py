@@ -380,3 +380,25 @@ def test_merges_that_do_not_count_stay_void(lake: Lake) -> None:
         settle(lake)
         assert state_of(Lake(lake.root)) == state
     assert rows_of(lake)["file"] == 2
+
+
+def test_files_that_another_run_has_merged_and_deleted_meanwhile_do_no_harm(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish(lake, 0, 1, 2)
+    before = content(lake)
+    planned = plan_merges(lake)
+    assert maintain(Lake(lake.root)).deleted == 6
+    with monkeypatch.context() as patched:
+        patched.setattr(maintain_module, "plan_merges", lambda *_, **__: planned)
+        assert maintain(lake).merged == 0
+    assert content(Lake(lake.root)) == before
+    assert not list((Path(lake.root) / LOG / "staging").glob("maintain-*"))
+
+
+def test_a_missing_file_is_an_error(lake: Lake) -> None:
+    publish(lake, 0, 1)
+    lake.delete(lake.files()[0].path)
+    with pytest.raises(FileNotFoundError):
+        maintain(lake)
+    assert len(Lake(lake.root).files()) == 4

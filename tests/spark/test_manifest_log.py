@@ -74,6 +74,17 @@ def test_compacted_manifests_are_the_same_batches(lake: Lake) -> None:
         lake.publish("q", 5, [Range("orders", 0, 0, 10)], [])
 
 
+def test_nothing_is_chosen_from_compacted_manifests(lake: Lake) -> None:
+    publish(lake, range(20))
+    lake.compact(1)
+    assert lake.files(topics=[]) == lake.files(dates=[]) == []
+    assert lake.archived({}) == {}
+    assert lake.archived({("orders", 0): 50, ("bills", 7): 5}) == {
+        ("orders", 0): [(0, 10), (30, 40)],
+        ("bills", 7): [],
+    }
+
+
 def test_archived_offsets_are_known_without_reading_the_entries(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:

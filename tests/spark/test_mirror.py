@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from kafka_native._native.records import BatchHeader, batch_headers
+from kafka_native._native.records import BatchHeader, batch_headers, encode_batch
 from kafka_native.mock import CLOSE_CONNECTION, MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers, range_reader, skipped_offsets
@@ -122,6 +122,16 @@ def test_records_are_copied_unchanged(here: MockCluster, there: MockCluster, top
     assert copied.records == 500
     assert copied.bytes == sum(map(len, here.batches(topic, 1)))
     assert copied.pieces == (Piece(topic, 1, topic, 0, 500, 0, 500),)
+
+
+@pytest.mark.parametrize("times", [[0, 0, 5], [5, 0], [-1, 0]])
+def test_a_timestamp_of_0_stays(
+    here: MockCluster, there: MockCluster, topic: str, times: list[int]
+) -> None:
+    """It is 1970, and not the time of the copy."""
+    here.append_raw(topic, 0, encode_batch([(each, b"k", b"v") for each in times]))
+    copy(here, there, topic, (0, len(times)))
+    assert [each.timestamp for each in there.messages(topic, 0)] == times
 
 
 def test_batches_are_copied_without_recompression(

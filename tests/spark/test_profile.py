@@ -122,6 +122,14 @@ def test_time_buckets_widen_when_there_are_many_and_keep_their_sums() -> None:
     assert (narrow.first_ms, narrow.last_ms) == (0, 8_999_000)
 
 
+def test_records_without_a_timestamp_have_no_time() -> None:
+    """The source gives them -1 ms, which isn't 1969."""
+    times = Timeline()
+    for given in ([-1000, None], [-1000, 5_000_000, -1000]):
+        times.add(pa.array(given, pa.int64()), pa.array([10] * len(given), pa.int64()))
+    assert (times.first_ms, times.last_ms, times.buckets) == (5000, 5000, {5: (1, 10)})
+
+
 def batch_of(rows: list[tuple[Any, Any, Any, int | None]]) -> Any:
     """Return rows of key, value, headers, timestamp in microseconds."""
     header = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

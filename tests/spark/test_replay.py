@@ -21,6 +21,7 @@ from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.spark import producers
+from kafka_native.spark.errors import OptionError
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines import (
@@ -33,7 +34,13 @@ from kafka_native.spark.pipelines import (
     target,
 )
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
-from kafka_native.spark.pipelines.replay import Progress, ReplayTask, _LaneSender, _sink
+from kafka_native.spark.pipelines.replay import (
+    Progress,
+    ReplayTask,
+    _LaneSender,
+    _progress_file,
+    _sink,
+)
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from tests.spark.lakes import DAY_MS, NOON_MS, records, stage
 from tests.waiting import WAIT_S
@@ -197,6 +204,18 @@ def test_records_are_replayed_unchanged(cluster: MockCluster, tmp_path: Path) ->
         ]
 
 
+def test_a_timestamp_of_0_stays(cluster: MockCluster, tmp_path: Path) -> None:
+    """It is 1970. A record without a timestamp gets the time of the replay."""
+    lake = Lake(tmp_path / "lake")
+    lake.prepare()
+    files = stage(lake, records(range(4), [0, None, -1, NOON_MS]))
+    lake.publish("q", 0, [Range("orders", 0, 0, 4)], files)
+    make_task(cluster, lake, tmp_path / "check", lanes_of(lake), topic="copy")(0)
+    first, second, third, last = (each.timestamp for each in cluster.messages("copy", 0))
+    assert (first, last) == (0, NOON_MS)
+    assert min(second, third) > NOON_MS
+
+
 def test_records_of_a_time_window_alone_are_replayed(cluster: MockCluster, tmp_path: Path) -> None:
     lake = Lake(tmp_path / "lake")
     lake.prepare()
@@ -216,11 +235,11 @@ def test_records_of_a_time_window_alone_are_replayed(cluster: MockCluster, tmp_p
 
 @pytest.mark.parametrize("kind", [pa.timestamp("s"), pa.timestamp("ns", "UTC"), pa.int64()])
 def test_time_windows_know_the_units_of_timestamps(kind: pa.DataType) -> None:
-    times = pa.array([1, 2, None, 3], pa.timestamp("s"))
+    times = pa.array([1, 2, None, 3, -1], pa.timestamp("s"))
     column = (
         times.cast(pa.timestamp("ms")).cast(pa.int64()) if kind == pa.int64() else times.cast(kind)
     )
-    batch = pa.record_batch({"timestamp": column, "number": [1, 2, 9, 3]})
+    batch = pa.record_batch({"timestamp": column, "number": [1, 2, 9, 3, 9]})
 
     def cut(*limits: int | None) -> list[int]:
         return TimeWindow(*limits).cut(batch)["number"].to_pylist()  # type: ignore[no-any-return]
@@ -228,7 +247,8 @@ def test_time_windows_know_the_units_of_timestamps(kind: pa.DataType) -> None:
     assert cut(2000, None) == [2, 3]
     assert cut(None, 2000) == [1]
     assert cut(1001, 3000) == [2]
-    assert cut() == [1, 2, 9, 3]
+    assert cut(-5000, 2000) == [1], "records without a timestamp have -1 ms"
+    assert cut() == [1, 2, 9, 3, 9]
     with pytest.raises(PipelineError, match="starts at 3 ms, after its end at 2 ms"):
         TimeWindow(3, 2)
 
@@ -278,6 +298,32 @@ def test_records_go_to_topic_that_their_column_names(cluster: MockCluster, tmp_p
             record.value for partition in range(3) for record in cluster.messages(name, partition)
         ]
         assert sorted(values, key=int) == [b"%d" % number for number in range(first, 20, 2)]
+
+
+@pytest.mark.parametrize("topic", [None, "copy"])
+def test_only_records_of_chosen_topics_are_replayed(
+    cluster: MockCluster, tmp_path: Path, topic: str | None
+) -> None:
+    """Also those of files whose column names their topic."""
+    names = ["orders", "bills", None, "bills"]
+    rows = [{"topic": names[number % 4], "value": b"%d" % number} for number in range(40)]
+    write(tmp_path / "data/a.parquet", rows)
+    write(tmp_path / "data/b.parquet", [{"value": b"no topic"}])
+    write(tmp_path / "data/topic=bills/c.parquet", [{"value": b"bill"}])
+    folder = Folder(tmp_path / "data")
+    lanes = lanes_of(folder, ["orders"])
+    assert [each.pieces[0].path for each in lanes] == ["a.parquet"]
+    task = make_task(
+        cluster, folder, tmp_path / "check", lanes, topic=topic, topics=frozenset(["orders"])
+    )
+    assert task(0)["records"] == 10
+    found = [
+        record.value
+        for partition in range(3)
+        for record in cluster.messages(topic or "orders", partition)
+    ]
+    assert sorted(found, key=int) == [b"%d" % number for number in range(0, 40, 4)]
+    assert task(0)["records"] == 0
 
 
 def run_killed(
@@ -416,6 +462,27 @@ def test_records_that_the_target_refuses_go_to_a_folder(
     assert again.records == len(cluster.messages("open", 0)) == len(refused)
 
 
+def test_refused_records_of_a_topic_with_the_longest_name(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    rows = [
+        {"topic": "x" * 249, "partition": 1234567890, "offset": offset, "value": b"v", "key": key}
+        for offset, key in enumerate([b"k", None])
+    ]
+    write(tmp_path / "files/a.parquet", rows)
+    (tmp_path / "files" / ("y" * 200) / ("z" * 200)).mkdir(parents=True)
+    write(tmp_path / "files" / ("y" * 200) / ("z" * 200) / "a.parquet", [{"value": b"v"}])
+    source, folder = Folder(tmp_path / "files"), tmp_path / "refused"
+    task = dataclasses.replace(
+        refused_task(cluster, tmp_path, str(folder)),
+        source=source,
+        lanes=tuple(lanes_of(source)),
+        partitions="hash",
+    )
+    assert [task(number)["refused"] for number in (0, 1)] == [1, 1]
+    assert len(refused_rows(folder)) == 2
+
+
 def test_records_that_the_target_refuses_go_to_a_topic(
     cluster: MockCluster, tmp_path: Path
 ) -> None:
@@ -433,6 +500,23 @@ def test_an_impossible_target_of_refused_records(cluster: MockCluster, tmp_path:
     ):
         with pytest.raises(PipelineError, match=text):
             replay(config, lake.root, tmp_path / "check", topic="copy", refused=where)
+
+
+def test_target_of_refused_records_is_checked_if_a_column_names_the_topics(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    """Not only when the first record is refused, perhaps hours later."""
+    cluster.auto_create_topics = False
+    write(tmp_path / "data/a.parquet", [{"topic": "orders", "value": b"v"}])
+    (tmp_path / "file").touch()
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    for where, text in (
+        ("nowhere", "deadLetters: topic nowhere doesn't exist: make it first"),
+        (f"{tmp_path}/file/", "deadLetters: no folder"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            replay(config, tmp_path / "data", tmp_path / "check", refused=where, master="none such")
+    assert not cluster.requests_of(ApiKey.PRODUCE)
 
 
 def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,7 +564,11 @@ def test_rate_delays_early_records(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    "topic", ["x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"]
+    "topic",
+    [
+        *("x/../../y", "/y", "..", "or ders", "€", " ac", "a%2Fb", "a/b", "\0", "\n"),
+        *("x" * 249, "ü" * 125, "/" * 84),
+    ],
 )
 def test_progress_file_stays_in_its_folder_for_any_topic_name(tmp_path: Path, topic: str) -> None:
     write(
@@ -500,7 +588,10 @@ def test_progress_file_stays_in_its_folder_for_any_topic_name(tmp_path: Path, to
 
 def test_lanes_of_different_topics_have_different_names() -> None:
     topics = ["€", " ac", "a/b", "a%2Fb", "a%2fb", "a b", "a-0", "a", "é", "e\u0301"]
-    assert len({Lane(topic, 0, (), ()).name for topic in topics}) == len(topics)
+    topics += ["x" * 249, "x" * 248 + "y"]
+    for names in (Lane.name.fget, _progress_file):
+        assert len({names(Lane(topic, 0, (), ())) for topic in topics}) == len(topics)
+    assert _progress_file(Lane("x" * 230, 3, (), ())) == f"lane-{'x' * 230}-3.json"
     for topic in ("orders.eu_1-x", "or ders"):
         assert Lane(topic, 3, (), ()).name == f"{topic}-3", "existing checkpoints stay valid"
 
@@ -514,6 +605,38 @@ def test_checkpoint_of_another_replay_is_refused(tmp_path: Path) -> None:
     (tmp_path / "lane-x-0.json").write_text('{"position": "far"}')
     with pytest.raises(PipelineError, match="damaged"):
         progress.read(Lane("x", 0, (), ()))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "what"),
+    [
+        ({"topics": ["orders"]}, {}, r"topics \['orders'\], not None"),
+        ({"topics": ["orders"]}, {"topics": ["orders", "bills"]}, r"topics \['orders'\], not"),
+        ({}, {"topics": ["orders"]}, r"topics None, not \['orders'\]"),
+        ({"end_ms": NOON_MS}, {}, f"end_ms {NOON_MS}, not None"),
+        ({}, {"start_ms": 1}, "start_ms None, not 1"),
+    ],
+)
+def test_checkpoint_knows_which_records_were_left_out(
+    cluster: MockCluster, tmp_path: Path, first: Any, second: Any, what: str
+) -> None:
+    """They count as done. So a run that wants them has to use another checkpoint."""
+    common = {"topic": "orders", "value": b"v"}
+    rows = [{**common, "partition": 0, "offset": 1, "timestamp": datetime.datetime(2024, 1, 1)}]
+    write(tmp_path / "data/a.parquet", [common] if "topics" in {**first, **second} else rows)
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+
+    def no_session() -> Any:
+        raise PipelineError("begins")
+
+    def begin(given: dict[str, Any]) -> None:
+        replay(config, tmp_path / "data", tmp_path / "check", session=no_session, **given)
+
+    for _ in range(2):
+        with pytest.raises(PipelineError, match="begins"):
+            begin(first)
+    with pytest.raises(PipelineError, match=f"belongs to a replay with {what}"):
+        begin(second)
 
 
 @pytest.mark.parametrize(

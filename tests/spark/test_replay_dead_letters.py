@@ -174,6 +174,13 @@ def test_records_go_to_other_topics_and_partitions(
     assert [each.value() for each in messages(mock_cluster, topic)] == [b"0/1"]
 
 
+def test_a_timestamp_of_0_stays(mock_cluster: MockCluster, topic: str, tmp_path: Path) -> None:
+    write(tmp_path, topic, 0, 1, timestamp=0)
+    replay_dead_letters(config(mock_cluster), tmp_path)
+    [message] = messages(mock_cluster, topic)
+    assert message.timestamp()[1] == 0
+
+
 def test_a_folder_without_dead_letters_is_refused(
     mock_cluster: MockCluster, topic: str, tmp_path: Path
 ) -> None:

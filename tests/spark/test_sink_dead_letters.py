@@ -424,6 +424,31 @@ def test_replay_produces_refused_rows_after_a_fix(cluster: MockCluster, tmp_path
     assert dead_letter_files(tmp_path) == []
 
 
+def test_replay_of_chosen_topics_leaves_the_other_rows_of_a_file(
+    cluster: MockCluster, tmp_path: Path
+) -> None:
+    cluster.create_topic("later", 1)
+    rows = pa.table({
+        "topic": ["t", None, "later", "t", "gone"],
+        "value": [b"a" * 2000, b"b", b"c" * 2000, b"d" * 2000, b"e" * 2000],
+    })  # fmt: skip
+    write(options_of(cluster, tmp_path, **SMALL), rows)
+    [file] = dead_letter_files(tmp_path)
+    [chosen] = dead_letter_files(tmp_path, ["t", "other"])
+    assert (file.records, file.topic, file.others) == (5, "", 0)
+    assert (chosen.records, chosen.topic, chosen.others) == (2, "t", 3)
+    assert dead_letter_files(tmp_path, ["other"]) == []
+    for topic, records in (("t", 2), ("t", 0), ("later", 1)):
+        done = replay_dead_letters(config(cluster), tmp_path, topics=[topic])
+        assert (done.records, done.rows_left) == (records, 0)
+    assert sorted(each[:1] for each in values(cluster) if each) == [b"a", b"d"]
+    assert len(cluster.messages("later", 0)) == 1
+    left = [row["value"][:1] for row in letters_in(tmp_path)]
+    assert left == [b"b", b"e"]
+    assert replay_dead_letters(config(cluster), tmp_path, topic="t").records == 2
+    assert dead_letter_files(tmp_path) == []
+
+
 def test_replay_leaves_rows_that_dont_encode(cluster: MockCluster, tmp_path: Path) -> None:
     cities = [{"city": None}, {"city": "x" * 2000}, {"city": None}]
     rows = pa.table({"id": [1, 2, 3], "at": pa.array(cities, AT)})

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
+import json
+import os
+import pickle
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -11,11 +15,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql import SparkSession
 
 from kafka_native import CompactedTable, Consumer, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 from kafka_native.spark import range_reader
+from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines import latest
 from kafka_native.spark.pipelines import snapshot as snapshots
@@ -116,15 +122,15 @@ def test_memory_depends_on_the_keys_not_the_records(monkeypatch: pytest.MonkeyPa
 
 def test_merged_parts_equal_the_compacted_table(cluster: MockCluster, tmp_path: Path) -> None:
     topic = fill(cluster, 900, 100)
-    source, folder = source_of(cluster, topic), str(tmp_path)
+    source, home = source_of(cluster, topic), Folder(tmp_path)
     results = [
-        part_task(source, Form(), folder, OffsetRange(topic, 0, at, at + 300))
+        part_task(source, Form(), home, ".", OffsetRange(topic, 0, at, at + 300))
         for at in (0, 300, 600)
     ]
     assert [each["records"] for each in results] == [300] * 3
     parts = {(topic, 0): [each["path"] for each in results]}
-    merged = merge_task(Form(), folder, parts, OffsetRange(topic, 0, 0, 900))
-    table = pq.read_table(merged["path"])
+    merged = merge_task(Form(), home, ".", parts, OffsetRange(topic, 0, 0, 900))
+    table = pq.read_table(tmp_path / merged["path"])
     found = dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
     assert found == compacted(cluster, topic)
     assert merged["keys"] == table.num_rows == len(found)
@@ -152,7 +158,7 @@ BAD_TOPICS = [
 def test_invalid_topic_names_make_no_paths(topic: str) -> None:
     """A broker could name a topic so that its files are outside the folder."""
     makers: list[Callable[[], str]] = [
-        lambda: snapshots.file_of("/lake", topic, 0),
+        lambda: snapshots.file_of(topic, 0),
         lambda: latest.part_path("/lake", OffsetRange(topic, 0, 0, 1)),
         lambda: latest.final_path("/lake", topic, 0),
         lambda: partition_folder(topic, "2026-01-01"),
@@ -191,21 +197,15 @@ def test_strings_and_headers(cluster: MockCluster, tmp_path: Path) -> None:
     form = Form(headers=True, key_type="string", value_type="string")
 
     def make(end: int) -> Any:
-        result = part_task(
-            source_of(cluster, topic), form, str(tmp_path), OffsetRange(topic, 0, 0, end)
-        )
-        return merge_task(
-            form, str(tmp_path), {(topic, 0): [result["path"]]}, OffsetRange(topic, 0, 0, end)
-        )
+        home, range_ = Folder(tmp_path), OffsetRange(topic, 0, 0, end)
+        result = part_task(source_of(cluster, topic), form, home, ".", range_)
+        return merge_task(form, home, ".", {(topic, 0): [result["path"]]}, range_)
 
-    [row] = pq.read_table(make(1)["path"]).to_pylist()
+    [row] = pq.read_table(tmp_path / make(1)["path"]).to_pylist()
     assert (row["key"], row["value"]) == ("å", "Ærø")
     assert row["headers"] == [{"key": "a", "value": b"1"}, {"key": "a", "value": None}]
     with pytest.raises(ValueError, match=rf"{topic} \[0\]: a key or value isn't UTF-8"):
         make(2)
-
-
-# --- on Spark ---
 
 
 @pytest.fixture
@@ -217,6 +217,102 @@ def entries(folder: Path, topic: str) -> dict[Any, Any]:
     table = pq.read_table(folder / f"topic={topic}")
     assert len(set(table["key"].to_pylist())) == table.num_rows
     return dict(zip(table["key"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+
+class LocalReader:
+    """Spark's part of a snapshot: its tasks run here, in sequence."""
+
+    @property
+    def read(self) -> LocalReader:
+        return self
+
+    def format(self, name: str) -> LocalReader:
+        return self
+
+    def options(self, **given: str) -> LocalReader:
+        starts, ends = (json.loads(given[f"{name}ingOffsets"]) for name in ("start", "end"))
+        self._ranges = [
+            OffsetRange(topic, int(partition), start, ends[topic][partition])
+            for topic, those in starts.items()
+            for partition, start in those.items()
+        ]
+        return self
+
+    def load(self) -> list[OffsetRange]:
+        return self._ranges
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return a session whose tasks run in this process."""
+    module = importlib.import_module("kafka_native.spark.pipelines.snapshot")
+    monkeypatch.setattr(
+        module,
+        "map_ranges",
+        lambda frame, task, counter=None: [
+            pickle.loads(CloudPickleSerializer().dumps(task))(each) for each in frame
+        ],
+    )
+    monkeypatch.setattr(module, "WorkCounter", lambda session: None)
+    return LocalReader()
+
+
+def test_output_may_be_a_uri_with_a_query(
+    cluster: MockCluster, conf: dict[str, str], local: Any, tmp_path: Path
+) -> None:
+    """The query has the region of a bucket, for instance. Each task reads and writes there, too."""
+    topic = fill(cluster, 300, 50, partitions=2)
+    output = f"{(tmp_path / 'out').as_uri()}?region=eu-west-1"
+    made = snapshot(local, conf, output, topics=[topic])
+    assert made.records == 300
+    assert entries(tmp_path / "out", topic) == compacted(cluster, topic, 2)
+    fill(cluster, 100, 70, seed=2, topic=topic)
+    assert snapshot(local, conf, output, topics=[topic], update=True).records == 100
+    assert entries(tmp_path / "out", topic) == compacted(cluster, topic, 2)
+    assert list(tmp_path.iterdir()) == [tmp_path / "out"]
+
+
+def test_snapshot_of_a_topic_with_the_longest_name(
+    cluster: MockCluster, conf: dict[str, str], local: Any, tmp_path: Path
+) -> None:
+    topics = ["x" * 249, "x" * 248 + "y"]
+    for topic in topics:
+        cluster.create_topic(topic, 2)
+        fill(cluster, 100, 20, topic=topic)
+    snapshot(local, conf, str(tmp_path), topics=topics)
+    for topic in topics:
+        assert entries(tmp_path, topic) == compacted(cluster, topic, 2)
+
+
+def test_files_are_synced_before_the_manifest_lists_them(
+    cluster: MockCluster,
+    conf: dict[str, str],
+    local: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also those of empty partitions, and the names of files and folders."""
+    topic = fill(cluster, 1, 1, partitions=2)
+    synced: set[int] = set()
+    missing: list[str] = []
+    write = Folder.write
+
+    def look(self: Folder, path: str, content: object) -> None:
+        missing.extend(
+            each.name
+            for each in (tmp_path, *tmp_path.rglob("*"))
+            if "_unfinished" not in str(each) and each.stat().st_ino not in synced
+        )
+        write(self, path, content)
+
+    monkeypatch.setattr("os.fsync", lambda file: synced.add(os.fstat(file).st_ino))
+    monkeypatch.setattr(Folder, "write", look)
+    snapshot(local, conf, str(tmp_path), topics=[topic])
+    assert len(list(tmp_path.rglob("*.parquet"))) == 2
+    assert missing == []
+
+
+# --- on Spark ---
 
 
 def test_snapshot_equals_the_compacted_table(

@@ -137,7 +137,7 @@ def test_repeated_batch_is_skipped(cluster: MockCluster, tables: Tables) -> None
 
 def test_offsets_in_the_table_are_refused_or_skipped(cluster: MockCluster, tables: Tables) -> None:
     new_run(tables.target(), cluster).commit(frame(0, 40, "old"), 0)
-    with pytest.raises(PipelineError, match=r"the table has orders \[0\] up to offset 40 already"):
+    with pytest.raises(PipelineError, match=r"table has offsets of orders \[0\] up to 40 already"):
         new_run(tables.target(), cluster).commit(frame(20, EACH, "new"), 0)
     new_run(tables.target(), cluster, "skip").commit(frame(20, EACH, "new"), 0)
     assert offsets(tables.read()) == wanted()
@@ -454,6 +454,27 @@ def test_maintain_merges_small_files(
     late = new_run(tables.target(), cluster)
     late.commit(frame(80, EACH), 4)
     assert late.result.repeated == 1
+
+
+@pytest.mark.parametrize("partition_by", [("day",), ("topic",)])
+def test_maintain_merges_only_files_of_one_topic(
+    cluster: MockCluster, iceberg: IcebergTables, partition_by: tuple[str, ...]
+) -> None:
+    """Also in a table that isn't partitioned by topic. A file stays in the order of its offsets."""
+    cluster.create_topic("bills", partitions=1)
+    with Producer({"bootstrap.servers": cluster.bootstrap_servers}) as producer:
+        for number in range(EACH):
+            producer.produce("bills", b"%d" % number, partition=0, timestamp=NOON_MS)
+    run = new_run(iceberg.target(partition_by=partition_by), cluster)
+    for batch in range(4):
+        place = (batch * 20, batch * 20 + 20)
+        run.commit(FakeFrame([("bills", 0, *place), ("orders", 0, *place)]), batch)  # type: ignore[arg-type]
+    before = iceberg.listed()
+    assert maintain(iceberg.target()).merged == len(before)
+    for path in iceberg.listed():
+        table = pq.ParquetFile(path).read()
+        assert len(table["topic"].unique()) == 1
+        assert table["offset"].to_pylist() == sorted(table["offset"].to_pylist())
 
 
 def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:

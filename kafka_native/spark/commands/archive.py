@@ -10,6 +10,7 @@ import click
 
 from kafka_native.spark.commands import common
 from kafka_native.spark.commands.typed import has_format, separated, typed_options
+from kafka_native.spark.folder import shown
 from kafka_native.spark.pipelines.archive import (
     ArchiveResult,
     Overlap,
@@ -196,7 +197,7 @@ def _show(result: ArchiveResult, dead_letters: str | None) -> None:
             )
         ]
     if result.left_out:
-        where = f"dead letters in {dead_letters}" if dead_letters else "left out"
+        where = f"dead letters in {shown(dead_letters)}" if dead_letters else "left out"
         lines += [("don't decode", f"{result.left_out:,} records: {where}")]
     if result.corrupt:
         lines += [("don't decode", f"{result.corrupt:,} keys or values: null in the files")]

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
+from kafka_native.spark.folder import shown
 from kafka_native.spark.pipelines.dead_letters import (
     DeadLetterFile,
     dead_letter_files,
@@ -151,7 +152,12 @@ def command(
 
 def _show_plan(lanes: list[LanePlan], source: str) -> None:
     table = CleanTable(
-        "lane", "to topic", "files", "records", "goes on at", title=f"to be replayed from {source}"
+        "lane",
+        "to topic",
+        "files",
+        "records",
+        "goes on at",
+        title=f"to be replayed from {shown(source)}",
     )
     for each in lanes:
         at = "done" if each.done else f"{each.position:,}"
@@ -177,8 +183,8 @@ def _show(source: str, result: ReplayResult, refused: str | None) -> None:
         ("topics", targets or "none: everything was replayed before"),
     ]
     if result.refused:
-        lines.append(("refused", f"{result.refused:,} records, stored in {refused}"))
-    common.summary(f"replay: {source}", lines)
+        lines.append(("refused", f"{result.refused:,} records, stored in {shown(refused or '')}"))
+    common.summary(f"replay: {shown(source)}", lines)
 
 
 def _replay_letters(kafka: dict[str, str], folder: str, **options: Any) -> None:
@@ -192,13 +198,13 @@ def _replay_letters(kafka: dict[str, str], folder: str, **options: Any) -> None:
     ]
     if result.rows_left:
         lines.append(("left", f"{result.rows_left:,} rows that don't encode: use Spark for them"))
-    common.summary(f"replay: {folder}", lines)
+    common.summary(f"replay: {shown(folder)}", lines)
 
 
 def _show_letters(files: list[DeadLetterFile], folder: str) -> None:
     table = CleanTable(
         "topic", "partition", "files", "records", "from offset", "to offset",
-        title=f"dead letters in {folder}",
+        title=f"dead letters in {shown(folder)}",
     )  # fmt: skip
     for (topic, partition), group in groupby(files, key=lambda each: (each.topic, each.partition)):
         those = list(group)

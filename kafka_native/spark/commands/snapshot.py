@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from kafka_native.spark.commands import common
+from kafka_native.spark.folder import shown
 from kafka_native.spark.pipelines.snapshot import Snapshot, plan_snapshot, snapshot
 
 _KINDS = click.Choice(["binary", "string"])
@@ -66,7 +67,9 @@ def command(
         kafka = common.kafka_config(bootstrap, config, config_file)
         common.check_topics(kafka, topics, pattern)
         if dry_run:
-            common.show_ranges(plan_snapshot(kafka, output, **where), f"to be read for {output}")
+            common.show_ranges(
+                plan_snapshot(kafka, output, **where), f"to be read for {shown(output)}"
+            )
             return
         started = time.monotonic()
         with (

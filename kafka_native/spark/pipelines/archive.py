@@ -16,7 +16,7 @@ from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.lake_schemas import COLUMNS
-from kafka_native.spark.pipelines.manifests import Manifest, Range, Skipped
+from kafka_native.spark.pipelines.manifests import Manifest, Range, Skipped, missing, overlaps
 from kafka_native.spark.pipelines.parquet import ParquetSettings
 from kafka_native.spark.pipelines.session import (
     PipelineError,
@@ -91,7 +91,7 @@ class ArchiveTask:
             another id.
         """
         _check_topic(range_, self.topic_ids)
-        start = self._start(range_)
+        parts = self._parts(range_)
         attempt = f"{_attempt()}-{uuid.uuid4().hex[:8]}"
         writer = self.target.range_writer(
             self.query, self.batch, attempt, range_.topic, range_.partition, self.settings
@@ -106,9 +106,8 @@ class ArchiveTask:
             skipped.append(Skipped(range_.topic, range_.partition, first, end, reason))
 
         try:
-            if start < range_.end:
-                rest = replace(range_, start=start)
-                for batch in read_range(self.options, rest, columns, skip, left_out.append):
+            for part in parts:
+                for batch in read_range(self.options, part, columns, skip, left_out.append):
                     writer.write(batch)
                     for name in reasons:
                         corrupt += batch.num_rows - batch.column(name).null_count
@@ -117,7 +116,7 @@ class ArchiveTask:
             writer.abort()
             raise
         return {
-            "ranges": [vars(each) for each in _without(replace(range_, start=start), skipped)],
+            "ranges": [vars(each) for part in parts for each in _without(part, skipped)],
             "skipped": [vars(each) for each in skipped],
             "files": [vars(each) for each in files],
             "records": sum(each.records for each in files),
@@ -127,19 +126,22 @@ class ArchiveTask:
             "topic_ids": {range_.topic: range_.topic_id} if range_.topic_id else {},
         }
 
-    def _start(self, range_: OffsetRange) -> int:
-        end = self.ends.get((range_.topic, range_.partition), range_.start)
+    def _parts(self, range_: OffsetRange) -> list[OffsetRange]:
+        """The parts of a range that the target lacks."""
+        end = self.ends.get(range_.key, 0)
         if end <= range_.start:
-            return range_.start
-        if self.overlap == "skip":
-            return min(end, range_.end)
-        raise PipelineError(
-            f"the {self.target.kind} has {range_.topic} [{range_.partition}] up to offset {end} "
-            f"already, and this query wants to add {range_.start} to {range_.end}: "
-            "it has a new checkpoint, or the topic was recreated. Go on with the old checkpoint, "
-            "write overlap skip to leave out what is there, or use another "
-            f"{'folder' if self.target.kind == 'lake' else self.target.kind}"
-        )
+            return [range_]
+        archived = self.target.archived({range_.key: end})[range_.key]
+        there = overlaps(range_, archived)
+        if there and self.overlap == "error":
+            raise PipelineError(
+                f"the {self.target.kind} has offsets of {range_.topic} [{range_.partition}] up to "
+                f"{there[0][1]} already, and this query wants to add {range_.start} to "
+                f"{range_.end}: it has a new checkpoint, or the topic was recreated. Go on with "
+                "the old checkpoint, write overlap skip to leave out what is there, or use another "
+                f"{'folder' if self.target.kind == 'lake' else self.target.kind}"
+            )
+        return [replace(range_, start=start, end=stop) for start, stop in missing(range_, archived)]
 
 
 def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
@@ -153,15 +155,8 @@ def _check_topic(range_: OffsetRange, topic_ids: Mapping[str, str]) -> None:
 
 def _without(range_: OffsetRange, skipped: list[Skipped]) -> list[Range]:
     """The parts of a range that weren't skipped."""
-    edges = [
-        range_.start,
-        *(edge for each in skipped for edge in (each.start, each.end)),
-        range_.end,
-    ]
-    pairs = zip(edges[::2], edges[1::2], strict=True)
-    return [
-        Range(range_.topic, range_.partition, start, end) for start, end in pairs if start < end
-    ]
+    found = missing(range_, [(each.start, each.end) for each in skipped])
+    return [Range(range_.topic, range_.partition, start, end) for start, end in found]
 
 
 def _attempt() -> int:
@@ -255,7 +250,7 @@ def archive(
     :param end_ms: The end: each partition's first record that isn't older. Not for ``continuous``.
     :param settings: The settings of the files.
     :param overlap: What to do with offsets that the target has from another checkpoint: raise an
-        ``error``, or ``skip`` them.
+        ``error``, or ``skip`` them. A table stores only its ends: all offsets before them count.
     :param options: More options of the source, such as ``maxOffsetsPerTrigger``, ``minPartitions``,
         ``failOnDataLoss``, ``value.format``, ``schema.registry.url``, ``deadLetters``.
     :param on_progress: Called with the progress several times a second, on a separate thread.
@@ -337,16 +332,13 @@ def plan_archive(
     topic_ids = target.topic_ids()
     for each in found:
         _check_topic(each, topic_ids)
-    trimmed = (
-        Range(
-            each.topic,
-            each.partition,
-            max(each.start, ends.get((each.topic, each.partition), 0)),
-            each.end,
-        )
+    known = {each.key: ends[each.key] for each in found if each.start < ends.get(each.key, 0)}
+    archived = target.archived(known)
+    return sorted(
+        Range(each.topic, each.partition, start, end)
         for each in found
+        for start, end in missing(each, archived.get(each.key, ()))
     )
-    return sorted(each for each in trimmed if each.start < each.end)
 
 
 class _Run:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -47,8 +46,8 @@ class FileWriter(Protocol):
 class ArchiveTarget(ABC):
     """A place that `archive` writes to.
 
-    The driver calls all methods but `range_writer()`, which each attempt of a task calls. So an
-    object must be picklable after `prepare()`.
+    The driver calls all methods but `range_writer()` and `archived()`, which each attempt of a task
+    may call. So an object must be picklable after `prepare()`.
 
     A batch has the id of its query and a number. Once `publish()` has returned, `published()` has
     this batch, whenever and wherever a process is killed. Its files, its ends and its topic ids
@@ -86,7 +85,7 @@ class ArchiveTarget(ABC):
 
     @abstractmethod
     def default_checkpoint(self) -> str:
-        """Return the URI of the folder where Spark keeps the query's checkpoint.
+        """Return the name of the folder where Spark keeps the query's checkpoint.
 
         :raises PipelineError: The target is on no local file system, so there is no default.
         """
@@ -102,6 +101,15 @@ class ArchiveTarget(ABC):
     @abstractmethod
     def ends(self) -> Mapping[Key, int]:
         """Return the offset after the last published one, by topic and partition."""
+
+    def archived(self, ends: Mapping[Key, int]) -> Mapping[Key, list[tuple[int, int]]]:
+        """Return the archived offsets of partitions, in order. A task may call it, too.
+
+        A target that stores only its ends has no gaps: it returns all offsets before them.
+
+        :param ends: The partitions, and the end of each of them in `ends()`.
+        """
+        return {key: [(0, end)] for key, end in ends.items()}
 
     @abstractmethod
     def topic_ids(self) -> Mapping[str, str]:
@@ -168,7 +176,7 @@ class ArchiveTarget(ABC):
 
 
 def checkpoint_below(folder: Folder, target: str) -> str:
-    """Return the URI of the default folder of Spark's checkpoint, below a target's folder.
+    """Return the name of the default folder of Spark's checkpoint, below a target's folder.
 
     :param target: The target in the words of an error.
     :raises PipelineError: The folder is on no local file system.
@@ -177,4 +185,5 @@ def checkpoint_below(folder: Folder, target: str) -> str:
         raise PipelineError(
             f"{target} is on no local file system: say where Spark shall keep its checkpoint"
         )
-    return (Path(folder.root) / LOG / "checkpoints" / "archive").as_uri()
+    # Hadoop doesn't decode such a name: with %20 it would be another folder.
+    return f"file:{folder.root}/{LOG}/checkpoints/archive"

@@ -10,7 +10,7 @@ their files stay.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -20,12 +20,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_native import ArrowReport, Producer
-from kafka_native.spark.dead_letters import SCHEMA, add_headers, topic_id_of
+from kafka_native.spark.dead_letters import SCHEMA, LetterFile, add_headers, topic_id_of
 from kafka_native.spark.folder import Folder
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.replay import Partitions, Timestamps
 from kafka_native.spark.pipelines.session import PipelineError, Work
-from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
+from kafka_native.spark.pipelines.target import (
+    Pace,
+    check_targets,
+    column_name,
+    without_negative_timestamps,
+)
 from kafka_native.spark.producers import borrowed, delivery_timeout_s, wait_for_outcomes
 
 __all__ = [
@@ -66,6 +71,8 @@ class DeadLetterFile:
     """Whether there are bytes to produce. False: rows of a sink as JSON, which don't encode."""
     partitions: Mapping[str | None, int] = field(default_factory=dict)
     """The number of partitions that each topic needs. None: the topic of rows that name none."""
+    others: int = 0
+    """Rows of topics that weren't asked for, which the file also has."""
 
 
 @dataclass
@@ -97,21 +104,22 @@ def dead_letter_files(
     place = folder if isinstance(folder, Folder) else Folder(folder)
     if not place.exists(""):
         raise PipelineError(f"{place.uri} doesn't exist")
-    found = [_described(place, name) for name in place.names("", ".parquet")]
+    wanted = frozenset(topics)
+    found = [_described(place, name, wanted) for name in place.names("", ".parquet")]
     found.sort(
         key=lambda each: (
             each.topic, each.partition, each.topic_id, each.first_offset, each.path
         )
     )  # fmt: skip
-    return [each for each in found if not topics or each.topic in topics]
+    return [each for each in found if not wanted or wanted & each.partitions.keys()]
 
 
-def _described(folder: Folder, name: str) -> DeadLetterFile:
+def _described(folder: Folder, name: str, wanted: frozenset[str]) -> DeadLetterFile:
     with _opened(folder, name) as file:
         is_sink = "row" in file.schema_arrow.names
         table = file.read(columns=[*_PLACE, "row"] if is_sink else list(_PLACE))
     if is_sink:
-        return _described_rows(name, table)
+        return _described_rows(name, table, wanted)
     topic, partition, first = (table.column(column)[0].as_py() for column in _PLACE)
     last = table.column("offset")[-1].as_py()
     id_ = topic_id_of(name, topic, partition)
@@ -121,8 +129,11 @@ def _described(folder: Folder, name: str) -> DeadLetterFile:
     )
 
 
-def _described_rows(name: str, table: pa.Table) -> DeadLetterFile:
-    """The description of a sink's file."""
+def _described_rows(name: str, table: pa.Table, wanted: frozenset[str]) -> DeadLetterFile:
+    """The description of a sink's file, or of its rows of these topics."""
+    rows = table.num_rows
+    if wanted:
+        table = table.filter(_are_of(table.column("topic"), wanted))
     highest = table.group_by("topic").aggregate([("partition", "max")])
     needs = {
         row["topic"]: 0 if row["partition_max"] is None else row["partition_max"] + 1
@@ -131,7 +142,13 @@ def _described_rows(name: str, table: pa.Table) -> DeadLetterFile:
     topics = [each for each in needs if each is not None]
     topic = topics[0] if len(needs) == len(topics) == 1 else ""
     is_encoded = table.column("row").null_count == table.num_rows
-    return DeadLetterFile(name, topic, -1, -1, -1, table.num_rows, "", is_encoded, needs)
+    others = rows - table.num_rows
+    return DeadLetterFile(name, topic, -1, -1, -1, table.num_rows, "", is_encoded, needs, others)
+
+
+def _are_of(topics: pa.ChunkedArray | pa.Array, wanted: Iterable[str | None]) -> pa.Array:
+    """Whether each row is of one of these topics."""
+    return pc.is_in(topics, pa.array(sorted(filter(None, wanted)), pa.string()))
 
 
 def _opened(folder: Folder, name: str) -> pq.ParquetFile:
@@ -163,8 +180,8 @@ def replay_dead_letters(
     Keys, values and headers are those of the records. Three headers are added, which name their
     topic, partition and offset: ``__kafka_native.replayed.topic`` and so on. Files of which all
     records are acknowledged are moved to the subfolder ``_replayed``. So the next run continues
-    with the others. A record that several files have is produced once. Only one run at a time may
-    use a folder.
+    with the others. If ``topics`` chooses some rows of a file, the other rows stay, in a new file.
+    A record that several files have is produced once. Only one run at a time may use a folder.
 
     :param config: The Kafka client's configuration, with ``bootstrap.servers``.
     :param folder: The folder of the option ``deadLetters``, or its URI.
@@ -255,6 +272,8 @@ def _column(batch: pa.RecordBatch, name: str) -> pa.Array:
 
 def _by_topic(batch: pa.RecordBatch, file: DeadLetterFile) -> Iterator[tuple[str, pa.RecordBatch]]:
     """The records of each topic. Rows without a topic have the name ``""``."""
+    if file.others:
+        batch = batch.filter(_are_of(batch.column("topic"), file.partitions))
     if file.topic:
         yield file.topic, batch
         return
@@ -311,7 +330,7 @@ class _Sender:
 
     def send(self, topic: str, batch: pa.RecordBatch) -> None:
         """Queue messages. Columns that the batch lacks have the producer's defaults."""
-        columns: dict[str, Any] = {name: name for name in batch.schema.names}
+        columns: dict[str, Any] = {name: column_name(name) for name in batch.schema.names}
         try:
             self._producer.produce_arrow(
                 topic, batch, **columns, on_delivery=self._take, timeout=self._limit_s
@@ -334,12 +353,27 @@ class _Sender:
         if not wait_for_outcomes(self._producer, self._limit_s, self._check):
             raise PipelineError(f"no acknowledgement came for {self._limit_s:g} s")
         for each in self._ended:
+            if each.others:
+                self._keep_others(each)
             self._folder.move(each.path, f"{REPLAYED}/{each.path}")
             self._result.files += 1
         self._result.records = self.sent
         self._folder.sync(REPLAYED)
         self._folder.sync("")
         self._ended.clear()
+
+    def _keep_others(self, file: DeadLetterFile) -> None:
+        """Write the rows that weren't asked for into a file of their own, before the move."""
+        name = f"{file.path.removesuffix('.parquet')}-others"
+        with _opened(self._folder, file.path) as opened:
+            made = LetterFile(self._folder, f"{name}.", opened.schema_arrow)
+            try:
+                for batch in opened.iter_batches(_CHUNK_ROWS):
+                    is_other = pc.invert(_are_of(batch.column("topic"), file.partitions))
+                    made.write(batch.filter(is_other))
+                self._folder.move(made.end(), f"{name}.parquet")
+            finally:
+                made.abort()
 
     def _poll(self, timeout_s: float) -> None:
         self._producer.poll(timeout_s)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from kafka_native.spark.folder import Folder
+from kafka_native.spark.folder import Folder, shown
 from kafka_native.spark.pipelines.archive_target import checkpoint_below
 from kafka_native.spark.pipelines.manifests import LOG, Manifest
 from kafka_native.spark.pipelines.parquet import ParquetSettings
@@ -79,7 +79,8 @@ class DeltaTarget(TableTarget):
     ) -> None:
         """Store the description. Nothing is read or made."""
         _check_installed()
-        super().__init__(os.fspath(uri), partition_by)
+        self._given = os.fspath(uri)
+        super().__init__(shown(self._given), partition_by)
         self._options = dict(storage_options or {})
         self._table: DeltaTable | None = None
         self._columns: list[str] = []
@@ -122,7 +123,7 @@ class DeltaTarget(TableTarget):
 
         :raises PipelineError: The table is on no local file system.
         """
-        return checkpoint_below(Folder(self.uri), f"the table {self.uri}")
+        return checkpoint_below(Folder(self._given), f"the table {self.uri}")
 
     def state(self, *, refresh: bool = True) -> TableState:
         """Read the state of the table's newest version.
@@ -250,7 +251,7 @@ class DeltaTarget(TableTarget):
 
     def _place(self) -> Folder:
         if self._folder is None:
-            self._folder = Folder(self.uri)
+            self._folder = Folder(self._given)
         return self._folder
 
     def _opened(self) -> DeltaTable:
@@ -264,9 +265,9 @@ class DeltaTarget(TableTarget):
 
         options = self._options or None
         with _errors_of(self.uri):
-            if not DeltaTable.is_deltatable(self.uri, options):
+            if not DeltaTable.is_deltatable(self._given, options):
                 return False
-            self._table = DeltaTable(self.uri, storage_options=options)
+            self._table = DeltaTable(self._given, storage_options=options)
         return True
 
     def _make(self) -> None:
@@ -279,7 +280,7 @@ class DeltaTarget(TableTarget):
         columns += [each.name for each in TIME_COLUMNS.get(unit or "", ())]
         with _errors_of(self.uri):
             DeltaTable.create(
-                self.uri,
+                self._given,
                 schema=Schema.from_arrow(self._wanted(columns)),
                 mode="ignore",
                 partition_by=columns,

@@ -48,6 +48,7 @@ class Small:
     """A small data file, with what its place in a merge depends on."""
 
     file: DataFile
+    topic: str
     partition: int
     first_offset: int
     schema: pa.Schema
@@ -98,7 +99,7 @@ class Merger:
         for task in self._table.scan().plan_files():
             small = None if task.delete_files else self._small(task.file, limit)
             if small is not None:
-                key = (*self._values(task.file), small.partition)
+                key = (*self._values(task.file), small.topic, small.partition)
                 found[key].append(small)
         for files in found.values():
             files.sort(key=lambda each: each.first_offset)
@@ -119,8 +120,11 @@ class Merger:
         if (high["timestamp"] or 0) >= limit_us:
             return None
         with self._folder.fs.open_input_file(self._path(file)) as source:
-            schema = pq.read_schema(source)
-        return Small(file, int(low["partition"] or 0), int(low["offset"] or 0), schema)
+            parquet = pq.ParquetFile(source)
+            # The table may not be partitioned by topic, and its bounds have no texts.
+            first = next(parquet.iter_batches(1, columns=["topic"]))
+            topic, schema = str(first.column(0)[0]), parquet.schema_arrow
+        return Small(file, topic, int(low["partition"] or 0), int(low["offset"] or 0), schema)
 
     def _bounds(self, file: DataFile) -> tuple[dict[str, int | None], dict[str, int | None]]:
         """The lower and the upper bounds of the columns that decide about a merge."""
@@ -165,8 +169,8 @@ class Merger:
                             writer.write(batch)
             # By column: the topic, and the day or hour of the timestamp.
             values = dict(zip(self._columns, self._values(group[0].file), strict=True))
-            topic, time = str(values.get("topic", "")), values.get("timestamp")
-            made = data_file(topic, group[0].partition, time, writer.close())
+            first = group[0]
+            made = data_file(first.topic, first.partition, values.get("timestamp"), writer.close())
         except BaseException:
             writer.abort()
             raise

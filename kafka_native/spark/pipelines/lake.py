@@ -9,6 +9,7 @@ Below the lake's folder::
     _kafka_native/manifests/QUERY-BATCH.json       a published batch
     _kafka_native/schemas/ID.json                  the columns of files with decoded values
     _kafka_native/claims/...json                   columns of files that are about to be published
+    _kafka_native/range_claims/QUERY-BATCH.json    offsets of a batch that is about to be published
     _kafka_native/compacted/LEVEL-ID.parquet       many published batches, see manifest_log.py
 
 Each attempt of a task writes to its own folder below ``staging``. The driver publishes a batch in
@@ -22,7 +23,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from operator import attrgetter
@@ -35,7 +36,8 @@ import pyarrow.fs as pafs
 from kafka_native.spark.folder import Folder, loaded
 from kafka_native.spark.offsets import Key
 from kafka_native.spark.pipelines.archive_target import ArchiveTarget, Published, checkpoint_below
-from kafka_native.spark.pipelines.column_claims import ColumnClaims
+from kafka_native.spark.pipelines.claims import ColumnClaims, RangeClaims
+from kafka_native.spark.pipelines.compacted_manifests import Plan
 from kafka_native.spark.pipelines.lake_schemas import (
     SCHEMA,
     merged,
@@ -52,6 +54,7 @@ from kafka_native.spark.pipelines.manifests import (
     Range,
     Skipped,
     check_file,
+    joined,
     manifest_name,
     manifest_of,
     schema_path,
@@ -107,11 +110,12 @@ class Lake(Folder, ArchiveTarget):
     def _begin(self) -> None:
         self._log = ManifestLog(self)
         self._claims = ColumnClaims(self, self._decided_schemas, self.schema_of)
+        self._range_claims = RangeClaims(self, self._decided_ends, self.archived)
         self._kept_schemas: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle the location and the columns: tasks don't need what the driver has read."""
-        driver = ("_log", "_claims", "_kept_schemas")
+        driver = ("_log", "_claims", "_range_claims", "_kept_schemas")
         return {name: each for name, each in self.__dict__.items() if name not in driver}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -254,14 +258,24 @@ class Lake(Folder, ArchiveTarget):
     def _decided_schemas(self) -> dict[str, set[str]]:
         """The names of the columns of each topic's files, published or with an intent."""
         found: dict[str, set[str]] = defaultdict(set)
-        # First the intents: a batch moves from there.
-        for name in self.names(f"{LOG}/intents"):
-            with suppress(FileNotFoundError):  # another driver has finished it
-                for each in manifest_of(self.read(f"{LOG}/intents/{name}"), name).files:
-                    found[each.topic].add(each.schema)
+        for manifest in self._intents():
+            for each in manifest.files:
+                found[each.topic].add(each.schema)
         for topic, names in self._log.schemas().items():
             found[topic] |= names
         return found
+
+    def _intents(self) -> Iterator[Manifest]:
+        """The decided batches. Read them before the log: a batch moves from here to there."""
+        for name in sorted(self.names(f"{LOG}/intents")):
+            with suppress(FileNotFoundError):  # another driver has finished it
+                content = self.read(f"{LOG}/intents/{name}")
+                yield manifest_of(content, name)
+
+    def _decided_ends(self) -> dict[Key, int]:
+        """The ends of all partitions, published or with an intent."""
+        intents = list(self._intents())
+        return _raised(self._log.ends(), intents)
 
     def use_columns(self, columns: pa.Schema) -> None:
         """Take the columns of the files that `range_writer` writes; by default `SCHEMA`."""
@@ -291,9 +305,22 @@ class Lake(Folder, ArchiveTarget):
 
     def published(self, query: str, batch: int) -> Published:
         """What the lake has when a batch begins, by one reading of its manifests."""
-        has_intent = self.exists(_intent(query, batch))  # first: a batch moves from there
+        intents = list(self._intents())
         has_manifest, ends, topic_ids = self._log.published((query, batch))
-        return Published(has_intent or has_manifest, ends, topic_ids)
+        has_intent = any(each.key == (query, batch) for each in intents)
+        return Published(has_intent or has_manifest, _raised(ends, intents), topic_ids)
+
+    def archived(self, ends: Mapping[Key, int]) -> dict[Key, list[tuple[int, int]]]:
+        """The archived offsets of partitions: published, or of a batch with an intent."""
+        intents = list(self._intents())
+        found: list[Plan | Range | Skipped] = [each for one in intents for each in one.planned]
+        found += self._log.plans(ends)
+        ranges: dict[Key, list[tuple[int, int]]] = {key: [] for key in ends}
+        for each in found:
+            key = (each.topic, each.partition)
+            if each.start < ends.get(key, 0):
+                ranges[key].append((each.start, each.end))
+        return {key: joined(those) for key, those in ranges.items()}
 
     def is_published(self, query: str, batch: int) -> bool:
         """Whether a batch is decided: published, or with an intent."""
@@ -337,7 +364,7 @@ class Lake(Folder, ArchiveTarget):
         :param replaced: The paths of published files that these files replace.
         :param left_out: The records that don't decode and are in none of the files.
         :raises PipelineError: The batch is published already, its files are gone, or another
-            archive has meanwhile published files whose columns don't fit.
+            archive has meanwhile published some of its offsets, or files whose columns don't fit.
         """
         if self.is_published(query, batch):
             raise PipelineError(f"batch {batch} of {query} is published already")
@@ -349,7 +376,11 @@ class Lake(Folder, ArchiveTarget):
             check_file(each)
         self._check_staged(manifest)
         self.keep_schema(self._columns)
-        with self._claims.claimed((each.topic, each.schema) for each in manifest.files):
+        ranges = [
+            Range(each.topic, each.partition, each.start, each.end) for each in manifest.planned
+        ]
+        columns = {(each.topic, each.schema) for each in manifest.files}
+        with self._range_claims.claimed((query, batch), ranges), self._claims.claimed(columns):
             self.write(_intent(query, batch), asdict(manifest))
         self._finish(manifest)
         return manifest
@@ -369,14 +400,9 @@ class Lake(Folder, ArchiveTarget):
     def recover(self) -> list[Manifest]:
         """Finish batches that a previous driver has decided but not finished."""
         found = []
-        for name in sorted(self.names(f"{LOG}/intents")):
-            try:
-                content = self.read(f"{LOG}/intents/{name}")
-            except FileNotFoundError:
-                continue  # the run that has decided it has finished it in the meantime
-            manifest = manifest_of(content, name)
-            self._finish(manifest)
-            found.append(manifest)
+        for each in self._intents():
+            self._finish(each)
+            found.append(each)
         return found
 
     def compact(self, at_least: int = COMPACT_FROM) -> int:
@@ -437,6 +463,16 @@ class Lake(Folder, ArchiveTarget):
         self.move(_intent(manifest.query, manifest.batch), f"{LOG}/manifests/{name}")
         self.sync(f"{LOG}/manifests")
         self.sync(f"{LOG}/intents")
+
+
+def _raised(ends: Mapping[Key, int], more: Iterable[Manifest]) -> dict[Key, int]:
+    """The ends with those of more batches."""
+    found = dict(ends)
+    for manifest in more:
+        for each in manifest.planned:
+            key = (each.topic, each.partition)
+            found[key] = max(found.get(key, 0), each.end)
+    return found
 
 
 def _intent(query: str, batch: int) -> str:

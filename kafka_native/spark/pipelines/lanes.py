@@ -79,6 +79,11 @@ class Lane:
         return self.partition >= 0
 
     @property
+    def names_topics(self) -> bool:
+        """Whether each record has a column with its topic, and there may be several topics."""
+        return not self.topic and "topic" in self.columns
+
+    @property
     def rows(self) -> int:
         """The number of records; with mixed files an upper limit."""
         return sum(each.rows for each in self.pieces)
@@ -98,7 +103,7 @@ def lanes_of(
     """The lanes of a lake, or of a folder or file of Parquet files.
 
     :param source: The lake, folder or file.
-    :param topics: Only these topics.
+    :param topics: Only these topics. A lane with several topics also has the others.
     :param dates: Only these dates; for lakes only.
     :raises PipelineError: There are no records, or a file isn't Parquet.
     """
@@ -111,7 +116,7 @@ def lanes_of(
         lanes = [
             lane
             for lane in _lanes_of_files(folder)
-            if not topics or not lane.topic or lane.topic in topics
+            if not topics or lane.names_topics or lane.topic in topics
         ]
     if not lanes:
         raise PipelineError(f"{folder.uri} has no records to replay")

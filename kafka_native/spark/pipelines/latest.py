@@ -8,11 +8,10 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.column_types import HEADERS
-from kafka_native.spark.folder import Folder, checked_topic
+from kafka_native.spark.folder import Folder, checked_topic, shortened
 from kafka_native.spark.options import SourceOptions
 from kafka_native.spark.range_reader import read_range
 from kafka_native.spark.ranges import OffsetRange
@@ -158,22 +157,21 @@ class Latest:
 
 
 def part_task(
-    source: SourceOptions, form: Form, folder: str, range_: OffsetRange
+    source: SourceOptions, form: Form, home: Folder, folder: str, range_: OffsetRange
 ) -> dict[str, Any]:
     """Reduce a range to its newest rows, including tombstones, as a task of `map_ranges`.
 
-    :param folder: The folder for the result's file. The driver makes and removes it.
-    :return: The file's path, and counts.
+    :param home: The table's folder.
+    :param folder: The folder for the result's file, below it. The driver makes and removes it.
+    :return: The file's path below ``home``, and counts.
     """
-    home = Folder(folder)
-    fs, path = home.fs, home.root
     latest = Latest(form)
     size = 0
     for batch in read_range(source, range_, form.columns):
         latest.add(batch, f"{range_.topic} [{range_.partition}]")
         size += batch.get_total_buffer_size()  # nbytes takes ten times as long
-    file = part_path(path, range_)
-    _write(fs, file, latest.table(tombstones=True))
+    file = part_path(folder, range_)
+    _write(home, file, latest.table(tombstones=True))
     return {
         "topic": range_.topic,
         "partition": range_.partition,
@@ -186,45 +184,47 @@ def part_task(
     }
 
 
-def merge_task(form: Form, folder: str, parts: Parts, range_: OffsetRange) -> dict[str, Any]:
+def merge_task(
+    form: Form, home: Folder, folder: str, parts: Parts, range_: OffsetRange
+) -> dict[str, Any]:
     """Make the file of a partition from its parts, as a task of `map_ranges`.
 
+    :param home: The table's folder.
+    :param folder: The folder for the file, below it.
     :param parts: The parts' paths by topic and partition, in the order of offsets.
     """
-    home = Folder(folder)
-    fs, path = home.fs, home.root
     key = range_.topic, range_.partition
     latest = Latest(form)
     for part in parts[key]:
-        for table in _tables(fs, part, form):
+        for table in _tables(home, part, form):
             latest.add(table)
-    file = final_path(path, *key)
-    count = write_final(fs, file, latest.table(tombstones=False), form, key)
+    file = final_path(folder, *key)
+    count = write_final(home, file, latest.table(tombstones=False), form, key)
     return {"topic": key[0], "partition": key[1], "keys": count, "path": file}
 
 
-def part_path(path: str, range_: OffsetRange) -> str:
+def part_path(folder: str, range_: OffsetRange) -> str:
     """The path of a range's newest rows, which `merge_task` reads."""
-    return f"{path}/part-{checked_topic(range_.topic)}-{range_.partition}-{range_.start}.parquet"
+    topic = shortened(checked_topic(range_.topic))
+    return f"{folder}/part-{topic}-{range_.partition}-{range_.start}.parquet"
 
 
-def final_path(path: str, topic: str, partition: int) -> str:
+def final_path(folder: str, topic: str, partition: int) -> str:
     """The path of a partition's new file. The driver moves it to its place."""
-    return f"{path}/final-{checked_topic(topic)}-{partition}.parquet"
+    return f"{folder}/final-{shortened(checked_topic(topic))}-{partition}.parquet"
 
 
-def _tables(fs: pafs.FileSystem, path: str, form: Form) -> Iterator[pa.Table]:
+def _tables(home: Folder, path: str, form: Form) -> Iterator[pa.Table]:
     """Read a file in steps of `STEP_ROWS` rows."""
-    with fs.open_input_file(path) as source:
+    with home.fs.open_input_file(home.full(path)) as source:
         for batch in pq.ParquetFile(source).iter_batches(batch_size=STEP_ROWS):
             yield pa.Table.from_batches([batch]).select(form.gathered.names).cast(form.gathered)
 
 
-def write_final(
-    fs: pafs.FileSystem, path: str, table: pa.Table, form: Form, key: tuple[str, int]
-) -> int:
-    """Write the file of a partition with the form's types. Returns its number of rows.
+def write_final(home: Folder, path: str, table: pa.Table, form: Form, key: tuple[str, int]) -> int:
+    """Write the file of a partition with the form's types, and sync it to the disk.
 
+    :return: Its number of rows.
     :raises ValueError: A key or value isn't UTF-8, but its type is string.
     """
     try:
@@ -234,13 +234,14 @@ def write_final(
             f"{key[0]} [{key[1]}]: a key or value isn't UTF-8; write it as binary rather "
             "than as string"
         ) from None
-    _write(fs, path, typed)
+    _write(home, path, typed)
+    home.sync_file(path)
     count: int = typed.num_rows
     return count
 
 
-def _write(fs: pafs.FileSystem, path: str, table: pa.Table) -> None:
-    with fs.open_output_stream(path) as out:
+def _write(home: Folder, path: str, table: pa.Table) -> None:
+    with home.fs.open_output_stream(home.full(path)) as out:
         # Without Arrow's schema, other readers such as Spark see plain binary and string columns.
         pq.write_table(table, out, compression="zstd", store_schema=False)
 

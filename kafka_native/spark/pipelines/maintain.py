@@ -22,7 +22,7 @@ from typing import Final
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from kafka_native.spark.pipelines.column_claims import CLAIMS
+from kafka_native.spark.pipelines.claims import CLAIMS, RANGE_CLAIMS
 from kafka_native.spark.pipelines.lake import Lake
 from kafka_native.spark.pipelines.manifests import (
     LOG,
@@ -198,7 +198,10 @@ def _today() -> str:
 
 
 def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, number: int) -> bool:
-    """Merge files and publish the result. False: they have other columns, and stay."""
+    """Merge files and publish the result.
+
+    :return: False: they have other columns, and stay. Or another run has merged and deleted them.
+    """
     first = merge.files[0]
     staging = f"{staging_of(query)}/{number}/0"
     schema = lake.schema_of(first.schema)
@@ -216,6 +219,11 @@ def _merge(lake: Lake, merge: Merge, settings: ParquetSettings, query: str, numb
                         writer.write(batch)
         place = first.topic, first.partition, first.date
         made = staged_file(staging, *place, writer.close(), schema)
+    except FileNotFoundError:
+        writer.abort()
+        if not lake.replaced().keys().isdisjoint(each.path for each in merge.files):
+            return False
+        raise
     except BaseException:
         writer.abort()
         raise
@@ -264,9 +272,10 @@ def _sweep(lake: Lake) -> int:
 
     :return: The number of staging folders.
     """
-    for claim in lake.fs.get_file_info(_files_in(lake, CLAIMS)):
-        if _is_old(claim):
-            lake.delete(f"{CLAIMS}/{claim.base_name}")
+    for place in (CLAIMS, RANGE_CLAIMS):
+        for claim in lake.fs.get_file_info(_files_in(lake, place)):
+            if _is_old(claim):
+                lake.delete(f"{place}/{claim.base_name}")
     removed = 0
     for folder in lake.fs.get_file_info(_files_in(lake, f"{LOG}/staging")):
         inside = lake.fs.get_file_info(pyarrow.fs.FileSelector(folder.path, recursive=True))

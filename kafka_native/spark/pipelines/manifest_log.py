@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 
 from kafka_native.spark.folder import Folder
+from kafka_native.spark.offsets import Key
 from kafka_native.spark.pipelines import compacted_manifests as compacted
 from kafka_native.spark.pipelines.compacted_manifests import (
     FILES_MAX,
@@ -75,8 +76,16 @@ class ManifestLog:
         found = self._repeated(read)
         return sorted(found, key=lambda each: (each.published_ms, each.query, each.batch))
 
-    def plans(self) -> list[Plan]:
-        """The offsets of all batches that were read or skipped."""
+    def plans(self, keys: Collection[Key] | None = None) -> list[Plan]:
+        """The offsets of all batches that were read or skipped.
+
+        :param keys: Only these topics and partitions.
+        """
+        filters = pc.field("kind").isin(["range", "skipped"])
+        if keys is not None:
+            topics, partitions = {topic for topic, _ in keys}, {number for _, number in keys}
+            filters &= pc.field("topic").isin(pa.array(topics, pa.string()))
+            filters &= pc.field("partition").isin(pa.array(partitions, pa.int32()))
 
         def read() -> list[Plan]:
             singles, summaries = self._look()
@@ -89,10 +98,11 @@ class ManifestLog:
                 for manifest in singles.values()
                 for each in manifest.planned
             ]
-            filters = pc.field("kind").isin(["range", "skipped"])
             for table in self._tables(summaries, filters):
                 found += compacted.plans_in(table)
-            return found
+            if keys is None:
+                return found
+            return [each for each in found if (each.topic, each.partition) in keys]
 
         return self._repeated(read)
 
@@ -103,7 +113,7 @@ class ManifestLog:
         filters = pc.field("kind") == "file"
         for name, wanted in (("topic", topics), ("date", dates)):
             if wanted is not None:
-                filters &= pc.field(name).isin(list(wanted))
+                filters &= pc.field(name).isin(pa.array(wanted, pa.string()))
         filters |= pc.field("kind") == "replaced"
 
         def read() -> list[LakeFile]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from kafka_native.spark.folder import checked_topic, loaded
 from kafka_native.spark.pipelines.session import PipelineError
@@ -111,6 +111,43 @@ class Manifest:
     def skipped_offsets(self) -> int:
         """The number of skipped offsets. There may have been fewer records."""
         return sum(each.end - each.start for each in self.skipped)
+
+
+def joined(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of offsets in order. Those that overlap or follow each other are one."""
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
+        else:
+            found.append((start, end))
+    return found
+
+
+class Offsets(Protocol):
+    """Anything with offsets of one partition; ``end`` is exclusive."""
+
+    @property
+    def start(self) -> int: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+def overlaps(offsets: Offsets, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those of the ranges that overlap with offsets."""
+    return [(start, end) for start, end in ranges if start < offsets.end and offsets.start < end]
+
+
+def missing(offsets: Offsets, ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The parts of offsets that are in none of the `joined` ranges."""
+    found = []
+    start = offsets.start
+    for first, end in overlaps(offsets, ranges):
+        found.append((start, first))
+        start = end
+    found.append((start, offsets.end))
+    return [(start, end) for start, end in found if start < end]
 
 
 # --- names ---

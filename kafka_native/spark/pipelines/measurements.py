@@ -238,10 +238,11 @@ class Timeline:
         self.last_ms: int | None = None
 
     def add(self, times_us: pa.Array, sizes: pa.Array) -> None:
-        """Count records by timestamp, in microseconds since 1970; null: no timestamp."""
-        if times_us.null_count == len(times_us):
+        """Count records by timestamp, in microseconds since 1970; null or below 0: none."""
+        table = pa.table([pc.divide(times_us, 1000), sizes], names=["ms", "size"])
+        table = table.filter(pc.greater_equal(times_us, 0))
+        if not table.num_rows:
             return
-        table = pa.table([pc.divide(times_us, 1000), sizes], names=["ms", "size"]).drop_null()
         edges = pc.min_max(table["ms"]).as_py()
         self._span(edges["min"], edges["max"])
         table = table.set_column(0, "bucket", pc.divide(table["ms"], self.width_ms))

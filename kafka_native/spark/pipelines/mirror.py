@@ -23,7 +23,7 @@ from kafka_native import Consumer, KafkaError, KafkaException, TopicPartition
 from kafka_native.spark import exactly_once
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.exactly_once import BatchTransaction
-from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.folder import Folder, loaded, shown
 from kafka_native.spark.kept_state import KeptState, SkippedOffsets
 from kafka_native.spark.log import logger
 from kafka_native.spark.offset_reader import OffsetReader
@@ -446,7 +446,9 @@ def _checkpointed(checkpoint: str) -> dict[Key, int] | None:
     text = home.read(f"offsets/{max(numbers)}").decode()
     lines = [line for line in text.splitlines() if line.startswith("{")]
     return (
-        parse_offsets(lines[-1], f"{checkpoint}/offsets/{max(numbers)}") if len(lines) > 1 else None
+        parse_offsets(lines[-1], f"{shown(checkpoint)}/offsets/{max(numbers)}")
+        if len(lines) > 1
+        else None
     )
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from kafka_native import ArrowReport, KafkaError, Producer
 from kafka_native.spark.errors import OptionError
-from kafka_native.spark.folder import Folder, loaded
+from kafka_native.spark.folder import Folder, loaded, shortened
 from kafka_native.spark.log import logger
 from kafka_native.spark.options import SinkOptions
 from kafka_native.spark.pipelines.lanes import Lane, lanes_of, read_lane
@@ -29,7 +29,12 @@ from kafka_native.spark.pipelines.session import (
     open_session,
     watch,
 )
-from kafka_native.spark.pipelines.target import Pace, check_targets, without_negative_timestamps
+from kafka_native.spark.pipelines.target import (
+    Pace,
+    check_targets,
+    column_name,
+    without_negative_timestamps,
+)
 from kafka_native.spark.pipelines.time_window import TimeWindow
 from kafka_native.spark.producers import borrowed, delivery_timeout_s
 from kafka_native.spark.sink_dead_letters import RowLetters, check_target, publish
@@ -49,6 +54,9 @@ _RECORD_S: Final = 1.0
 _CHECK_INTERVAL_S: Final = 0.5
 _NOTES_FILE: Final = "replay.json"
 _POSITION_DIGITS: Final = 19
+_LANE_SIZE_MAX: Final = 236
+"""The bytes of a lane's name for which a file system takes the name of its progress, and of that
+file's temporary one. Existing checkpoints have such names."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +122,7 @@ class Progress:
 
 
 def _progress_file(lane: Lane) -> str:
-    return f"lane-{lane.name}.json"
+    return f"lane-{shortened(lane.name, _LANE_SIZE_MAX)}.json"
 
 
 @dataclass(frozen=True)
@@ -131,6 +139,7 @@ class ReplayTask:
     :param timestamps: Keep each record's timestamp, or use the time of the replay.
     :param rate: The largest number of messages per second of this task; None: no limit.
     :param window: Only the records of this time window.
+    :param topics: Only the records of these topics; empty: of all.
     """
 
     source: Folder
@@ -143,6 +152,7 @@ class ReplayTask:
     timestamps: Timestamps = "keep"
     rate: float | None = None
     window: TimeWindow = field(default_factory=TimeWindow)
+    topics: frozenset[str] = frozenset()
 
     def __call__(self, number: int) -> dict[str, Any]:
         """Produce the records that aren't acknowledged yet.
@@ -259,8 +269,11 @@ class _LaneSender:
     def _by_topic(self, part: pa.RecordBatch) -> list[tuple[str, pa.RecordBatch]]:
         task = self._task
         target = _target(self._lane, task.topic, task.rename)
-        if target:
-            return [(target, part)]
+        if task.topics and self._lane.names_topics:
+            # Not before: without offsets, the position of a part is counted in rows.
+            part = part.filter(pc.is_in(part.column("topic"), pa.array(sorted(task.topics))))
+        if target or not part.num_rows:
+            return [(target, part)] if part.num_rows else []
         found = []
         for topic in pc.unique(part.column("topic")).to_pylist():
             if topic is None:
@@ -328,7 +341,7 @@ class _Refused:
         self._options = replace(task.sink, topic=target or None)
         self._has_timestamps = task.timestamps == "keep"
         self._lane = lane
-        self._run = hashlib.sha256(task.checkpoint.uri.encode()).hexdigest()[:8]
+        self._run = hashlib.sha256(task.checkpoint.root.encode()).hexdigest()[:8]
         self._letters = self._opened(max(position, 0))
         self.records = 0
 
@@ -370,7 +383,8 @@ class _Refused:
         self._letters = self._opened(position)
 
     def _opened(self, position: int) -> RowLetters:
-        name = f"replay-{self._run}-{self._lane.name}-{position:0{_POSITION_DIGITS}d}"
+        lane = shortened(self._lane.name)
+        name = f"replay-{self._run}-{lane}-{position:0{_POSITION_DIGITS}d}"
         return RowLetters(self._options, name, has_timestamps=self._has_timestamps)
 
 
@@ -401,7 +415,7 @@ def _columns_for(task: ReplayTask, lane: Lane) -> dict[str, str | None]:
     if task.timestamps == "keep":
         wanted.add("timestamp")
     return {
-        name: name if name in here and name in wanted else None
+        name: column_name(name) if name in here and name in wanted else None
         for name in ("value", "key", "headers", "partition", "timestamp")
     }
 
@@ -482,7 +496,10 @@ def replay(
     notes = Folder(checkpoint)
     progress = Progress(notes)
     what: dict[str, Any] = {"source": folder.root, "dates": list(dates), "topic": topic}
-    what |= {"start_ms": start_ms, "end_ms": end_ms} if window else {}
+    # Records that these leave out count as done.
+    what |= {"start_ms": start_ms, "end_ms": end_ms}
+    if any(lane.names_topics for lane in lanes):
+        what["topics"] = sorted(set(topics)) or None
     progress.prepare({**what, "rename": dict(rename or {})})
     left = tuple(
         each for each in lanes if progress.read(each) <= max(piece.last for piece in each.pieces)
@@ -498,7 +515,7 @@ def replay(
             share = None if rate is None else rate / at_once
             task = ReplayTask(
                 folder, left, sink, notes, topic, rename or {}, partitions, timestamps, share,
-                window,
+                window, frozenset(topics),
             )  # fmt: skip
             counter = WorkCounter(spark)
             total = sum(each.rows for each in left)
@@ -576,7 +593,7 @@ def _check_targets(
             )
     check_targets(sink, needed)
     dead = sink.dead_letters
-    if dead is None or not needed:
+    if dead is None or not lanes:
         return
     if dead.sink is not None and dead.sink.topic in needed:
         raise PipelineError(f"refused: the records go to topic {dead.sink.topic} themselves")

@@ -15,7 +15,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-import pyarrow.fs as pafs
 import pyarrow.parquet as pq
 
 from kafka_native.spark.folder import Folder, checked_topic, loaded
@@ -131,12 +130,10 @@ def snapshot(
     home.remove(_UNFINISHED)  # the files of killed runs
     unfinished = f"{_UNFINISHED}/{uuid4().hex}"
     home.make(unfinished)
-    made = Snapshot(output, planned)
+    made = Snapshot(home.uri, planned)
     try:
-        _make(
-            session, config, made, form, f"{output.rstrip('/')}/{unfinished}", min_partitions, show
-        )
-        _publish(home, home.full(unfinished), made, form)
+        _make(session, config, made, form, home, unfinished, min_partitions, show)
+        _publish(home, unfinished, made, form)
     finally:
         home.remove(unfinished)
     return made
@@ -212,6 +209,7 @@ def _make(
     config: Mapping[str, str],
     made: Snapshot,
     form: latest.Form,
+    home: Folder,
     unfinished: str,
     min_partitions: int | None,
     show: Callable[[Work], None] | None,
@@ -228,11 +226,10 @@ def _make(
         with watch(lambda: counter.work(total=total), show):
             frame = session.read.format("kafka_native").options(**options).load()
             results = map_ranges(
-                frame, partial(latest.part_task, source, form, unfinished), counter
+                frame, partial(latest.part_task, source, form, home, unfinished), counter
             )
-        path = Folder(made.output).root
         parts: dict[Key, list[str]] = {
-            (each.topic, each.partition): [file_of(path, each.topic, each.partition)]
+            (each.topic, each.partition): [file_of(each.topic, each.partition)]
             if each.updates
             else []
             for each in busy
@@ -242,7 +239,7 @@ def _make(
         whole = (
             session.read.format("kafka_native").options(**fixed_range_options(config, busy)).load()
         )
-        map_ranges(whole, partial(latest.merge_task, form, unfinished, parts))
+        map_ranges(whole, partial(latest.merge_task, form, home, unfinished, parts))
     except Exception as error:
         raise PipelineError(f"the snapshot has failed: {cause_of(error)}") from error
     made.records = sum(each["records"] for each in results)
@@ -253,27 +250,25 @@ def _make(
 
 def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -> None:
     """Move the files to their places, delete files of older snapshots, and write the manifest."""
-    fs, path = home.fs, home.root
     wanted: dict[str, set[str]] = {}
     for each in made.partitions:
         key = each.topic, each.partition
-        file = file_of(path, *key)
+        file, final = file_of(*key), latest.final_path(unfinished, *key)
         folder, _, name = file.rpartition("/")
         wanted.setdefault(folder, set()).add(name)
-        fs.create_dir(folder, recursive=True)
+        home.make(folder)
         if each.end > each.start:
-            fs.move(latest.final_path(unfinished, *key), file)
+            home.fs.move(home.full(final), home.full(file))
         elif not each.updates:
-            latest.write_final(
-                fs, latest.final_path(unfinished, *key), form.gathered.empty_table(), form, key
-            )
-            fs.move(latest.final_path(unfinished, *key), file)
-        with fs.open_input_file(file) as source:
+            latest.write_final(home, final, form.gathered.empty_table(), form, key)
+            home.fs.move(home.full(final), home.full(file))
+        with home.fs.open_input_file(home.full(file)) as source:
             made.keys += pq.read_metadata(source).num_rows
     for folder, names in wanted.items():
-        for info in fs.get_file_info(pafs.FileSelector(folder)):
-            if info.base_name not in names and info.base_name.endswith(".parquet"):
-                fs.delete_file(info.path)
+        for name in home.names(folder, ".parquet") - names:
+            home.delete(f"{folder}/{name}")
+        home.sync(folder)
+    home.sync("")
     offsets = {(each.topic, each.partition): each.end for each in made.partitions}
     topic_ids = {each.topic: each.topic_id for each in made.partitions}
     described = {
@@ -285,9 +280,9 @@ def _publish(home: Folder, unfinished: str, made: Snapshot, form: latest.Form) -
     home.write(MANIFEST, described)
 
 
-def file_of(path: str, topic: str, partition: int) -> str:
-    """The path of a partition's file."""
-    return f"{path}/topic={checked_topic(topic)}/part-{partition:05}.parquet"
+def file_of(topic: str, partition: int) -> str:
+    """The path of a partition's file, below the table's folder."""
+    return f"topic={checked_topic(topic)}/part-{partition:05}.parquet"
 
 
 def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict[str, str]]:
@@ -295,9 +290,10 @@ def _before(output: str, form: latest.Form | None) -> tuple[dict[Key, int], dict
     home = Folder(output)
     if not home.exists(MANIFEST):
         return {}, {}
-    described = loaded(home.read(MANIFEST), home.absolute(MANIFEST))
+    described = loaded(home.read(MANIFEST), f"{MANIFEST} of {home.uri}")
     if form is not None and described["form"] != asdict(form):
         raise PipelineError(
-            f"the snapshot in {output} was made with other options: {json.dumps(described['form'])}"
+            f"the snapshot in {home.uri} was made with other options: "
+            f"{json.dumps(described['form'])}"
         )
     return flat(described["offsets"], MANIFEST), described.get("topic_ids", {})

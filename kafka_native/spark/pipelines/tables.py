@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from kafka_native.spark.folder import shown
 from kafka_native.spark.pipelines.delta import DeltaTarget
 from kafka_native.spark.pipelines.iceberg import IcebergTarget
 from kafka_native.spark.pipelines.session import PipelineError
@@ -34,4 +35,4 @@ def table_target(
     catalog, _, table = rest.partition("/")
     if kind == "iceberg" and catalog and "." in table:
         return IcebergTarget(catalog, table, partition_by=partition_by, catalog_options=options)
-    raise PipelineError(f"table {name!r}: write delta:URI or iceberg:CATALOG/ns.table")
+    raise PipelineError(f"table {shown(name)!r}: write delta:URI or iceberg:CATALOG/ns.table")

@@ -10,13 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_native import KafkaException, Producer
+from kafka_native.internal import ExactTimestamps
 from kafka_native.spark.client_pool import admitted
 from kafka_native.spark.errors import PipelineError
 from kafka_native.spark.offsets import UNKNOWN_PARTITION_ERRORS
 from kafka_native.spark.options import SinkOptions
 from kafka_native.types import ClusterMetadata
 
-__all__ = ["METADATA_S", "Pace", "check_targets", "partition_count", "without_negative_timestamps"]
+__all__ = [
+    "METADATA_S",
+    "Pace",
+    "check_targets",
+    "column_name",
+    "partition_count",
+    "without_negative_timestamps",
+]
 
 METADATA_S: Final = 30.0
 """Seconds for a request about topics."""
@@ -47,6 +55,11 @@ class Pace:
         due = self._begun + sent / self._rate
         while (left := due - time.monotonic()) > 0:
             serve(min(left, _STEP_S))
+
+
+def column_name(name: str) -> str:
+    """The name of a column for the producer. A timestamp of 0 stays: it is no missing one."""
+    return ExactTimestamps(name) if name == "timestamp" else name
 
 
 def without_negative_timestamps(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -60,9 +60,9 @@ class TimeWindow:
                 column = column.cast(pa.timestamp("ms", column.type.tz))
             unit = _PER_MS[column.type.unit]
             column = column.view(pa.int64())
-        if self.start_ms is not None:
-            mask = pc.greater_equal(column, self.start_ms * unit)
-            batch, column = batch.filter(mask), column.filter(mask)
+        # A record without a timestamp has null, or -1 ms.
+        mask = pc.greater_equal(column, max(self.start_ms or 0, 0) * unit)
+        batch, column = batch.filter(mask), column.filter(mask)
         if self.end_ms is not None:
             batch = batch.filter(pc.less(column, self.end_ms * unit))
         return batch
