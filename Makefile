@@ -182,9 +182,10 @@ OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allocator_may_re
 # process ends with "failed to allocate". glibc allocates these blocks by malloc, which the runtime
 # intercepts anyway.
 # die_after_fork=0: libraries of the tests start threads in a forked child.
-# narenas:1: pyarrow's jemalloc takes all its locks for a fork, and the runtime allows 63 at once.
-OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system JE_ARROW_MALLOC_CONF=narenas:1 \
-    TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:second_deadlock_stack=1:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
+# detect_deadlocks=0: the allocators of pyarrow and polars take all their locks for a fork, and the
+# runtime's search for deadlocks allows 63 at once. The C tests have this search.
+OPTIONS_thread := ARROW_DEFAULT_MEMORY_POOL=system \
+    TSAN_OPTIONS=halt_on_error=1:allocator_may_return_null=1:detect_deadlocks=0:intercept_tls_get_addr=0:die_after_fork=0:log_path=report:suppressions=$(CURDIR)/tests/tsan.supp
 # Older TSan runtimes fail with the address randomization of newer kernels.
 WRAP_thread := $(shell command -v setarch >/dev/null && echo "setarch $$(uname -m) -R")
 

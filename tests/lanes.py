@@ -83,6 +83,8 @@ class LaneScheduling(LoadScopeScheduling):
 
     def _reschedule(self, node: Any) -> None:
         """Shut a process down if only Java lanes are left and enough processes have such lanes."""
+        if node not in self.registered_collections:
+            return  # it replaces a process that has crashed, and still collects
         if not node.shutting_down and self.workqueue and self._next_lane(node) is None:
             node.shutdown()
         else:
