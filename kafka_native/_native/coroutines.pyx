@@ -5,8 +5,8 @@ Thread: the event loop's. No function here blocks, except `MessageSource.give_ba
 the control thread. delivery.pyx has the awaitable reports.
 """
 cimport cython
+import sys
 from asyncio import get_running_loop
-from sys import version_info
 
 from cpython.exc cimport PyErr_SetObject, PyErr_WarnEx
 from cpython.long cimport PyLong_AsUnsignedLong
@@ -28,7 +28,7 @@ from kafka_native._native.message cimport Message, error_of_message
 cdef int64_t TURN_US = 5000  # a coroutine that never waits yields to the others after this time
 cdef int CALLS_PER_CLOCK_CHECK = 16  # calls between two reads of the clock
 # Each call of get_running_loop() asks the kernel for the process id, which costs more than produce().
-cdef bint ASKS_KERNEL = version_info < (3, 12)
+cdef bint ASKS_KERNEL = sys.version_info < (3, 12)
 
 
 cdef bint _runs_here(loop) except -1:
