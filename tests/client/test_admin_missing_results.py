@@ -7,7 +7,13 @@ from typing import Any
 
 import pytest
 
-from kafka_native import ConsumerGroupTopicPartitions, ElectionType, KafkaError, TopicPartition
+from kafka_native import (
+    ConsumerGroupTopicPartitions,
+    ElectionType,
+    KafkaError,
+    TopicCollection,
+    TopicPartition,
+)
 from kafka_native.admin import AdminClient
 from kafka_native.protocol import ApiKey
 
@@ -88,3 +94,17 @@ def test_without_a_list_there_is_what_the_broker_returns(
     found = result_of(admin.list_consumer_group_offsets([one])["one"])
     assert found.topic_partitions == [TopicPartition(topic, 0)]
     assert result_of(admin.list_share_group_offsets({"shared": None})["shared"]) == {}
+
+
+def test_a_missing_topic_of_the_pages_has_an_error(client: Client, admin: AdminClient) -> None:
+    names = sorted([client.topic(2), client.topic(2), client.topic(2)])
+
+    def leave_out(response: Any) -> None:
+        response.topics[:] = [each for each in response.topics if each.name != names[1]]
+
+    client.cluster.edit_responses(ApiKey.DESCRIBE_TOPIC_PARTITIONS, leave_out, count=2)
+    pages = [*admin.describe_topic_partitions(TopicCollection(names), partition_limit=4)]
+    assert len(pages) == 2
+    assert [each.name for each in pages[1].topics] == names[1:]
+    errors = {each.name: each.error for page in pages for each in page.topics}
+    assert [errors[name] for name in names] == [None, MISSING, None]
