@@ -816,11 +816,13 @@ class Observed:
             self.add(each)
 
     def add(self, client: object) -> None:
-        """Adds a client; TypeError: it isn't one."""
+        """Adds a client, once; TypeError: it isn't one."""
         # an asyncio client keeps its synchronous client in _core
         for each in (client, getattr(client, "_core", None)):
             if isinstance(getattr(each, "_client", None), ClientCore):
-                self._clients.append(weakref.ref(each))
+                # A second entry would give each of its time series twice, which Prometheus refuses.
+                if not any(known() is each for known in list(self._clients)):
+                    self._clients.append(weakref.ref(each))
                 return
         raise TypeError(
             f"a producer, consumer or admin client is expected, not {type(client).__name__}"

@@ -161,6 +161,8 @@ _NAMES_ELSEWHERE: Final = {
 _TRUE: Final = ("true", "t", "1")
 _FALSE: Final = ("false", "f", "0")
 _BYTES: Final = (bytes, bytearray, memoryview)
+_FILE_SUFFIXES: Final = (".location", ".file", ".keytab")
+"""The properties that name files. A path may have bytes that aren't UTF-8."""
 
 # The INERT or deprecated properties that this process has already warned about
 _warned: Final[set[str]] = set()
@@ -764,6 +766,8 @@ def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
 
 def _convert_text(declared: Property, key: str, text: str) -> str:
     name = declared.alias_of or declared.name
+    if not name.endswith(_FILE_SUFFIXES) and not _is_encodable(text, "utf-8"):
+        _fail(f'Configuration property "{key}" is not encodable as UTF-8')
     if declared.kind == "enum":
         return _convert_enum(declared, key, text)
     if declared.kind == "flags" and declared.choices:
@@ -790,6 +794,14 @@ def _convert_text(declared: Property, key: str, text: str) -> str:
             _suggest(text, tuple(PARTITIONERS)),
         )
     return text
+
+
+def _is_encodable(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        return False
+    return True
 
 
 def _convert_software(key: str, text: str) -> str:
@@ -1064,7 +1076,7 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = re.fullmatch(_SERVER, entry, re.VERBOSE)
-    if match is None:
+    if match is None or not (entry.isascii() or _is_encodable(match["host"] or "", "idna")):
         _fail(
             f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
         )

@@ -525,7 +525,17 @@ def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
             raise ValueError(
                 f"{each.topic}: a partition's number is 0 or more, not {each.partition}"
             )
+        _check_encodable(each.topic)
     return wanted
+
+
+def _check_encodable(topic: str) -> None:
+    """Refuse a name that no request can contain: the control thread would try it for ever."""
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        text = f"topic {topic} is not encodable as UTF-8"
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text)) from None
 
 
 def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:
@@ -562,6 +572,8 @@ def topic_names(topics: Iterable[str]) -> list[str]:
         text = "Failed to set subscription: topic names are expected; "
         text += "unsubscribe() ends a subscription"
         raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
+    for each in names:
+        _check_encodable(each)
     return names
 
 

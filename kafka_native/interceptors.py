@@ -373,7 +373,7 @@ class ProducerHooks(ProducerBase):
             KafkaError(KafkaError._UNSUPPORTED_FEATURE, text),
             hint="use produce_many(), or a producer without interceptors",
         )
-        error.rows = 0  # type: ignore[attr-defined]
+        error.queued = 0  # type: ignore[attr-defined]
         raise error
 
     def produce_batch(

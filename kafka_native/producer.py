@@ -343,7 +343,7 @@ class Producer(ProducerCore):
         while the queue is full. Each chunk of the input is checked as a whole before its first row
         is queued.
 
-        Every exception, KeyboardInterrupt included, has the attribute ``rows``: how many of the
+        Every exception, KeyboardInterrupt included, has the attribute ``queued``: how many of the
         first rows were queued before it. Queued rows are sent and reported.
 
         Parameters

@@ -316,7 +316,7 @@ cdef class Call:
             self.begin_report(on_delivery)
             self.run(deadline_us, stall_us)
         except BaseException as error:
-            error.rows = self.taken()
+            error.queued = self.taken()
             self.finish(True)
             raise
         finally:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 OBJECT_CODES: dict[str, int]
@@ -26,3 +26,11 @@ class ObjectProgram:
         ],
     ) -> ObjectProgram: ...
     def read(self, record: bytes, start: int = 0) -> Any: ...
+
+@final
+class IntCheck:
+    def __new__(
+        cls, kind: str, choose: Callable[[Any], tuple[IntCheck | None, Any]] | None = None
+    ) -> IntCheck: ...
+    def add(self, name: str, check: IntCheck) -> None: ...
+    def find(self, value: Any) -> tuple[str, Any] | None: ...

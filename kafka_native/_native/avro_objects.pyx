@@ -1,22 +1,24 @@
 # cython: freethreading_compatible=True, boundscheck=False, wraparound=False
-"""Programs that read Avro records into Python objects, one record at a time.
+"""Programs that read Avro records into Python objects, and a check of objects to write.
 
 `kafka_native.codecs` compiles a pair of schemas to nodes. A node reads one value; the nodes of
 records, arrays and unions refer to others, also to themselves. The columns' programs
 (csrc/codecs/avro_decode) come from the same plans.
 
-Thread: any. A program never changes.
+Thread: any. A program never changes, nor does a finished check.
 """
 import datetime
 import uuid
 
 cimport cython
+from cpython.float cimport PyFloat_Check
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_Check
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.datetime cimport date_new, datetime_new, import_datetime, time_new
 from cpython.dict cimport PyDict_Copy, PyDict_SetItem
 from cpython.ref cimport Py_INCREF, PyObject
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT32_MIN, int32_t, int64_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy
 
@@ -730,3 +732,83 @@ cdef int check_node(const Node *node, Py_ssize_t index, object target, object na
     if not is_good:
         raise ValueError(f"node {index} is wrong")
     return 0
+
+
+# --- values to write ---
+
+cdef enum Part_Of:
+    NUMBER, FIELDS, ITEMS, ENTRIES, BRANCHES
+
+
+@cython.final
+cdef class IntCheck:
+    """Finds an int beyond 32 bits in a value to write. fastavro writes it, but nothing reads it.
+
+    The kind is that of the schema: ``int``, ``record``, ``array``, ``map`` or ``union``.
+    """
+
+    cdef Part_Of kind
+    cdef list names
+    cdef list checks
+    cdef object choose
+
+    def __cinit__(self, str kind not None, choose=None):
+        """``choose``: of a union, a function that returns the check of a tuple's branch, or None, and its value."""
+        self.kind = <Part_Of><int>("int", "record", "array", "map", "union").index(kind)
+        self.names = []
+        self.checks = []
+        self.choose = choose
+
+    def add(self, name, IntCheck check not None):
+        """Add the check of a field, of items or of values. Checks that find nothing can be left out."""
+        self.names.append(name)
+        self.checks.append(check)
+
+    def find(self, value):
+        """Return the path of the first such number, and the number; None: there is none."""
+        return find_large(self, value)
+
+
+cdef object find_large(IntCheck check, value):
+    cdef Py_ssize_t index
+    cdef IntCheck part
+    if check.kind == NUMBER:
+        return ("", value) if is_large(value) else None
+    if check.kind == BRANCHES:
+        if not isinstance(value, tuple):
+            return None  # fastavro refuses it in a union
+        chosen, inner = check.choose(value)
+        return None if chosen is None else find_large(<IntCheck?>chosen, inner)
+    if check.kind == FIELDS:
+        if isinstance(value, dict):
+            for index in range(len(check.checks)):
+                found = find_large(<IntCheck>check.checks[index], value.get(check.names[index]))
+                if found is not None:
+                    return (f".{check.names[index]}{found[0]}", found[1])
+        return None
+    if not check.checks:
+        return None
+    part = <IntCheck>check.checks[0]
+    if check.kind == ENTRIES:
+        if isinstance(value, dict):
+            for name, item in value.items():
+                found = find_large(part, item)
+                if found is not None:
+                    return (f"[{name!r}]{found[0]}", found[1])
+    elif isinstance(value, (list, tuple)):
+        index = 0
+        for item in value:
+            found = find_large(part, item)
+            if found is not None:
+                return (f"[{index}]{found[0]}", found[1])
+            index += 1
+    return None
+
+
+cdef bint is_large(value) except -1:
+    cdef int overflow = 0
+    cdef long long number
+    if PyLong_Check(value):
+        number = PyLong_AsLongLongAndOverflow(value, &overflow)
+        return overflow != 0 or number < INT32_MIN or number > INT32_MAX
+    return PyFloat_Check(value) and not INT32_MIN <= value <= INT32_MAX

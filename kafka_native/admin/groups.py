@@ -37,7 +37,7 @@ from kafka_native.control.operations import (
     brokers,
     within_group,
 )
-from kafka_native.control.positions import NO_POSITION, position_of
+from kafka_native.control.positions import OffsetPosition, position_of
 from kafka_native.deadlines import seconds
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol.group_admin import (
@@ -711,20 +711,27 @@ def _offsets_of(
     found = fetched_offsets(response, asked.group_id, lambda topic_id: None)
     if isinstance(found, KafkaError):
         return found
+    wanted = [TopicPartition(*key) for key in found]
     partitions = []
-    for (topic, number), position in found.items():
-        if isinstance(position, int):
-            error = KafkaError(position)
-            if position == KafkaError.UNSTABLE_OFFSET_COMMIT:
-                return error
-            partitions.append(TopicPartition(topic, number).with_error(error))
-        elif position == NO_POSITION:
-            partitions.append(TopicPartition(topic, number, OFFSET_INVALID))
-        else:
-            partitions.append(
-                TopicPartition(topic, number, position.offset, position.metadata, position.epoch)
-            )
+    for each in wanted if asked.topic_partitions is None else asked.topic_partitions:
+        position = found.get((each.topic, each.partition))
+        if position == KafkaError.UNSTABLE_OFFSET_COMMIT:
+            return KafkaError(KafkaError.UNSTABLE_OFFSET_COMMIT)
+        partitions.append(_committed_offset(each, position))
     return ConsumerGroupTopicPartitions(asked.group_id, partitions)
+
+
+def _committed_offset(
+    partition: TopicPartition, position: OffsetPosition | int | None
+) -> TopicPartition:
+    """A partition with its committed offset or its error; None: the response leaves it out."""
+    if position is None:
+        return partition.with_error(UNANSWERED)
+    if isinstance(position, int):
+        return partition.with_error(KafkaError(position))
+    return TopicPartition(
+        partition.topic, partition.partition, position.offset, position.metadata, position.epoch
+    )
 
 
 def _commit_request(groups: list[ConsumerGroupTopicPartitions]) -> OffsetCommitRequest:
@@ -971,7 +978,8 @@ class GroupsAdmin(AdminBase):
         :param list_consumer_group_offsets_request: Groups with their partitions; None: all
             partitions with offsets.
         :param require_stable: Wait for pending transactions that change the offsets (KIP-447).
-        :return: One future per group, by id. A partition without an offset has OFFSET_INVALID.
+        :return: One future per group, by id. A partition without an offset has OFFSET_INVALID, and
+            one whose offset the coordinator didn't return has an ``error``.
         """
         groups = _offset_groups(list_consumer_group_offsets_request, "listing")
         stable = flag("require_stable", require_stable)

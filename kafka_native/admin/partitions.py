@@ -22,7 +22,13 @@ from kafka_native.admin.base import (
     wire_ms,
 )
 from kafka_native.cleaning import escaped
-from kafka_native.control.operations import AdminOperation, Operation, Portion, brokers
+from kafka_native.control.operations import (
+    UNANSWERED,
+    AdminOperation,
+    Operation,
+    Portion,
+    brokers,
+)
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.offsets import (
     DeleteRecordsRequest,
@@ -374,18 +380,23 @@ def _elect_leaders(
         destination=Operation.controller,
         request=lambda _: request,
         outcomes=lambda response, portion: {
-            None: error_or_none(response.error_code) or _elected(response)
+            None: error_or_none(response.error_code) or _elected(response, partitions or ())
         },
         change=True,
     )
 
 
-def _elected(response: ElectLeadersResponse) -> dict[TopicPartition, KafkaError | None]:
+def _elected(
+    response: ElectLeadersResponse, asked: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError | None]:
     found: dict[TopicPartition, KafkaError | None] = {}
     for topic in response.replica_election_results:
         for each in topic.partition_result:
             error = error_or_none(each.error_code, each.error_message)
             found[TopicPartition(topic.topic, each.partition_id).with_error(error)] = error
+    for partition in asked:
+        if partition not in found:
+            found[partition.with_error(UNANSWERED)] = UNANSWERED
     return found
 
 
@@ -724,8 +735,9 @@ class PartitionsAdmin(AdminBase):
         """
         if not isinstance(election_type, ElectionType):
             raise TypeError("Expected 'election_type' to be of type 'ElectionType'")
-        wanted = None if partitions is None else list_of(partitions, TopicPartition, length_min=0)
-        check_partitions(wanted or ())
+        wanted = None
+        if partitions is not None:
+            wanted = copied_partitions(list_of(partitions, TopicPartition, length_min=0))
         timeout_s, timeout_ms = self._timeouts(request_timeout, operation_timeout)
         return self._start_one(_elect_leaders(election_type, wanted, timeout_ms), None, timeout_s)
 

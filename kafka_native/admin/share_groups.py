@@ -23,7 +23,13 @@ from kafka_native.admin.groups import (
     group_name,
     state_of,
 )
-from kafka_native.control.operations import AdminOperation, Operation, Portion, within_group
+from kafka_native.control.operations import (
+    UNANSWERED,
+    AdminOperation,
+    Operation,
+    Portion,
+    within_group,
+)
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.group_admin import ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from kafka_native.protocol.share import (
@@ -448,15 +454,24 @@ def _offsets_request(groups: list[GroupPartitions]) -> DescribeShareGroupOffsets
     return DescribeShareGroupOffsetsRequest(groups=asked)
 
 
+def _listed_offsets(
+    response: DescribeShareGroupOffsetsResponse, portion: Portion[str, GroupPartitions]
+) -> dict[str, ShareOffsets | KafkaError]:
+    found: dict[str, ShareOffsets | KafkaError] = {}
+    for each in response.groups:
+        _, partitions = portion.items.get(each.group_id, ("", None))
+        missing: ShareOffsets = dict.fromkeys(partitions or (), UNANSWERED)
+        error = error_or_none(each.error_code, each.error_message)
+        found[each.group_id] = error or missing | _share_offsets(each)
+    return found
+
+
 LIST_SHARE_OFFSETS: AdminOperation[
     str, GroupPartitions, DescribeShareGroupOffsetsResponse, ShareOffsets
 ] = AdminOperation(
     destination=Operation.coordinators,
     request=_offsets_request,
-    outcomes=lambda response, portion: {
-        each.group_id: error_or_none(each.error_code, each.error_message) or _share_offsets(each)
-        for each in response.groups
-    },
+    outcomes=_listed_offsets,
     change=False,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial, total_ordering
@@ -23,7 +23,7 @@ from kafka_native.admin.base import (
 )
 from kafka_native.admin.configs import ConfigEntry, ConfigSource
 from kafka_native.cleaning import clean, escaped
-from kafka_native.control.operations import AdminOperation, Operation, Settle, Steps
+from kafka_native.control.operations import UNANSWERED, AdminOperation, Operation, Settle, Steps
 from kafka_native.errors import KafkaError
 from kafka_native.protocol.metadata import (
     DescribeTopicPartitionsRequest,
@@ -239,10 +239,13 @@ class TopicPartitionsPages:
     """
 
     def __init__(
-        self, ask: Callable[[TopicPartitionsCursor | None], Future[TopicPartitionsPage]]
+        self,
+        ask: Callable[[TopicPartitionsCursor | None], Future[TopicPartitionsPage]],
+        names: Iterable[str],
     ) -> None:
-        """AdminClient creates it."""
+        """AdminClient creates it. ``names``: the topics that were asked for; none: all."""
         self._ask = ask
+        self._missing = set(names)
         self._cursor: TopicPartitionsCursor | None = None
         self._over = False
 
@@ -265,7 +268,15 @@ class TopicPartitionsPages:
     def _turn(self, page: TopicPartitionsPage) -> TopicPartitionsPage:
         self._cursor = page.next_cursor
         self._over = page.next_cursor is None
-        return page
+        self._missing -= {each.name for each in page.topics}
+        if not self._over or not self._missing:
+            return page
+        unanswered = [
+            TopicPartitionsDescription(name, UNANSWERED, Uuid(0, 0), False, (), None)
+            for name in self._missing
+        ]
+        topics = sorted([*page.topics, *unanswered], key=lambda each: each.name)
+        return TopicPartitionsPage(tuple(topics), None)
 
 
 # --- creating and deleting ---
@@ -625,4 +636,4 @@ class TopicsAdmin(AdminBase):
                 request, partial(_describe_page, request, names, cursor), timeout_s
             )
 
-        return TopicPartitionsPages(ask)
+        return TopicPartitionsPages(ask, names)

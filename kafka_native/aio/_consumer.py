@@ -9,12 +9,12 @@ import operator
 import time
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextvars import ContextVar
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from kafka_native._native.arrow_consumer import (
     ColumnBatch,
@@ -56,9 +56,11 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+T = TypeVar("T")
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]
 
 STEP_ROWS = 8192  # rows that are taken as columns at once, between two checks of the task's turn
+CHANGE_CHECK_S = 0.001  # how often a call checks whether a change of the assignment has run
 
 serving: ContextVar[object] = ContextVar("kafka_native_aio_serving", default=None)
 """The run of callbacks that the current task belongs to.
@@ -136,6 +138,9 @@ class AIOConsumer:
         self._raised: deque[BaseException] = deque()
         self._deferred_callback: Callable[[], object] | None = None
         self._undelivered: dict[int, list[Message]] = {}  # by id(), see `_holding()`
+        self._changes_begun = self._changes_run = 0  # see `_change_assignment()`
+        # by id(): how to get the messages of a suspended call, see `_in_hand()`
+        self._suspended: dict[int, Callable[[], Sequence[AnyMessage]]] = {}
         self._closing: asyncio.Task[None] | None = None
         self._close_is_reported = False  # a caller has the outcome of `_closing`
         self._deferred_close_s: float | None = None
@@ -240,6 +245,11 @@ class AIOConsumer:
                     break  # for the next call: the callback may concern the taken messages
                 if source.closed:
                     break
+                if self._is_changing():
+                    with self._in_hand(messages.copy if messages else None):
+                        if await self._wait_for_change(deadline):
+                            continue
+                    break
                 source.fill(messages, messages_max)
                 if (
                     len(messages) == messages_max
@@ -247,7 +257,8 @@ class AIOConsumer:
                     or (messages and num_messages is None)
                 ):
                     break
-                waits = await self._wait(self._fetched, deadline, in_hand=bool(messages))
+                with self._in_hand(messages.copy if messages else None):
+                    waits = await self._wait(self._fetched, deadline)
         except BaseException:
             if messages:
                 self._take_back(messages)
@@ -381,6 +392,11 @@ class AIOConsumer:
                     break  # for the next call: the callback may concern the taken records
                 if source.closed:
                     break
+                if self._is_changing():
+                    with self._in_hand(collector.taken if collector.in_hand else None):
+                        if await self._wait_for_change(deadline):
+                            continue
+                    break
                 has_more = collector.take(STEP_ROWS)
                 missing = collector.missing
                 if missing is not None:
@@ -388,11 +404,13 @@ class AIOConsumer:
                         break
                     collector.resume()
                 elif has_more:
-                    await self._yield_in_turn(collector.in_hand)
+                    with self._in_hand(collector.taken if collector.in_hand else None):
+                        await self._yield_in_turn()
                 elif collector.enough or not waits or (return_early and collector.in_hand):
                     break
                 else:
-                    waits = await self._wait(self._fetched, deadline, in_hand=collector.in_hand)
+                    with self._in_hand(collector.taken if collector.in_hand else None):
+                        waits = await self._wait(self._fetched, deadline)
         except BaseException:
             if collector.in_hand:
                 self._take_back(collector.taken())
@@ -406,29 +424,26 @@ class AIOConsumer:
 
         False: it failed, and the call has records. The next call asks again and raises the error.
         """
-        source, in_hand = self._source, collector.in_hand
-        source.hold(in_hand)
+        in_hand = collector.in_hand
+        taken = collector.taken()
         try:
-            with self._holding(collector.taken()):
+            with self._in_hand(taken.copy if in_hand else None), self._holding(taken):
                 await asyncio.to_thread(missing.look_up)
         except Exception:
             if in_hand:
                 return False
             raise
         finally:
-            source.hold(-in_hand)
-            source.turns.begin()
+            self._source.turns.begin()
         return True
 
-    async def _yield_in_turn(self, in_hand: bool) -> None:
+    async def _yield_in_turn(self) -> None:
         """Lets other tasks run if it is their turn."""
         source = self._source
         if source.turns.is_over():
-            source.hold(in_hand)
             try:
                 await asyncio.sleep(0)
             finally:
-                source.hold(-in_hand)
                 source.turns.begin()
 
     def __aiter__(self) -> Self:
@@ -468,15 +483,12 @@ class AIOConsumer:
             turns.begin()
         return waits
 
-    async def _wait(self, waiter: Waiter, deadline: float | None, *, in_hand: bool = False) -> bool:
+    async def _wait(self, waiter: Waiter, deadline: float | None) -> bool:
         """Waits until the caller should check again. False: the time is up, check a last time."""
-        source = self._source
-        source.hold(in_hand)
         try:
             return await waiter.wait(deadline)
         finally:
-            source.hold(-in_hand)
-            source.turns.begin()
+            self._source.turns.begin()
 
     # --- callbacks, and giving back ---
 
@@ -571,7 +583,8 @@ class AIOConsumer:
             if step.kind is Kind.ASSIGN:
                 core._client.main.post(work)
             else:  # no message may come from revoked partitions
-                await wait_for(PendingCall.run(core._client.main, work))
+                await self._wake_calls()  # they return their messages, because this run is due
+                await self._change_assignment(lambda: PendingCall.run(core._client.main, work))
 
     async def _rebalanced(self, kind: Kind, callback: Callable[[], object]) -> bool:
         """Runs the user's callback. Returns whether it has changed the assignment."""
@@ -593,6 +606,62 @@ class AIOConsumer:
         # After the control thread has stopped, nothing is delivered or committed any more.
         with contextlib.suppress(RuntimeError, KafkaException):
             self._source.give_back(messages)
+
+    @contextlib.contextmanager
+    def _in_hand(self, taken: Callable[[], Sequence[AnyMessage]] | None) -> Iterator[None]:
+        """Notes that a call is suspended with messages that it has taken; None: with no messages.
+
+        The call may yet be cancelled and give them back.
+        """
+        if taken is None:
+            yield
+            return
+        self._source.hold(1)
+        self._suspended[id(taken)] = taken
+        try:
+            yield
+        finally:
+            del self._suspended[id(taken)]
+            self._source.hold(-1)
+
+    async def _change_assignment(self, begin: Callable[[], PendingCall[T]]) -> T:
+        """Runs a change of the assignment on the control thread. Returns its result.
+
+        It commits no messages of suspended calls: a cancelled call can give none back to a
+        partition that is gone. Until it has run, calls take no more messages.
+        """
+        core = self._core
+        if core._client.closed:
+            return await wait_for(begin())  # it raises the exception
+        first: dict[tuple[str, int], int] = {}
+        for taken in self._suspended.values():
+            for each in taken():
+                topic, partition, offset = each.topic(), each.partition(), each.offset()
+                if topic is not None and partition is not None and offset is not None:
+                    first[topic, partition] = min(offset, first.get((topic, partition), offset))
+        self._changes_begun += 1
+        core._client.main.post(partial(core._control.commits.leave_out, first))
+        try:
+            pending = begin()
+        finally:
+            core._client.main.post(self._note_change)
+        return await wait_for(pending)
+
+    def _note_change(self) -> None:
+        """Notes that a change of the assignment has run. Control thread only."""
+        self._core._control.commits.leave_out({})
+        self._changes_run += 1
+
+    def _is_changing(self) -> bool:
+        return self._changes_run != self._changes_begun
+
+    async def _wait_for_change(self, deadline: float | None) -> bool:
+        """Waits until the changes of the assignment have run. False: the time is up before."""
+        while self._is_changing() and not self._source.closed:
+            if deadline is not None and left_s(deadline) <= 0:
+                return False
+            await asyncio.sleep(CHANGE_CHECK_S)
+        return True
 
     @contextlib.contextmanager
     def _holding(self, messages: list[Message]) -> Iterator[None]:
@@ -737,11 +806,11 @@ class AIOConsumer:
 
     async def assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions from now on, and no others; see `Consumer.assign`."""
-        await wait_for(self._core._begin_assign(partitions))
+        await self._change_assignment(lambda: self._core._begin_assign(partitions))
 
     async def unassign(self) -> None:
         """Reads no partition any more; see `Consumer.unassign`."""
-        await wait_for(self._core._begin_unassign())
+        await self._change_assignment(self._core._begin_unassign)
 
     async def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Reads these partitions in addition; see `Consumer.incremental_assign`."""
@@ -749,7 +818,7 @@ class AIOConsumer:
 
     async def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         """Stops reading these partitions; see `Consumer.incremental_unassign`."""
-        await wait_for(self._core._begin_incremental_unassign(partitions))
+        await self._change_assignment(lambda: self._core._begin_incremental_unassign(partitions))
 
     async def assignment(self) -> list[TopicPartition]:
         """Returns the assigned partitions; see `Consumer.assignment`."""
@@ -943,12 +1012,16 @@ class AIOConsumer:
 
         Each returns its messages, or is cancelled and gives them back.
         """
-        if self._core._poll_counts()[2]:  # calls that wait with messages in hand
+        await self._wake_calls()
+        for messages in list(self._undelivered.values()):
+            self._take_back(messages)
+
+    async def _wake_calls(self) -> None:
+        """Lets the calls check again that wait with messages in hand."""
+        if self._suspended:
             self._fetched.attach()
             self._fetched.handle_readable()
             await asyncio.sleep(0)  # they run before this task
-        for messages in list(self._undelivered.values()):
-            self._take_back(messages)
 
     async def __aenter__(self) -> Self:
         """The consumer itself."""

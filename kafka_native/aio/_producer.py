@@ -305,8 +305,8 @@ class AIOProducer(Callbacks, AIOProducerCore):
         Raises
         ------
         BufferError, KafkaException, EncodeError, OSError, SchemaError, SchemaRegistryError
-            As of `Producer.produce_arrow`, with the attribute ``rows``. A row that is too large is
-            among the report's ``failed``.
+            As of `Producer.produce_arrow`, with the attribute ``queued``. A row that is too large
+            is among the report's ``failed``.
         RuntimeError
             The producer is closed, perhaps by another task during the call.
         TypeError, ValueError

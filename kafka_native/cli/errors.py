@@ -139,6 +139,12 @@ def reported_in_a_line() -> Iterator[None]:
     except OSError as error:
         named = "" if error.filename is None else f"{error.filename}: "
         raise Failed(f"{named}{error.strerror or error}") from error
+    except UnicodeEncodeError as error:
+        # Python decodes such bytes of arguments and variables to halves of surrogate pairs. The
+        # text isn't shown: it may be a secret.
+        if not "\udc80" <= error.object[error.start] <= "\udcff":
+            raise
+        raise Failed("an argument or an environment variable isn't UTF-8") from error
     except KeyboardInterrupt as signalled:
         raise click.exceptions.Exit(_status_of(signalled)) from None
     except click.Abort as aborted:

@@ -9,11 +9,12 @@ from typing import Any, Final
 from kafka_native import (
     ConsumerGroupState,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     TopicCollection,
     TopicPartition,
 )
-from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec, SharePartitionOffsetInfo
+from kafka_native.admin import AdminClient, MemberAssignment, OffsetSpec
 from kafka_native.cli.administration import Outcomes, errors_of
 from kafka_native.cli.errors import Failed
 from kafka_native.cli.group_kinds import OTHER_KIND_ERRORS
@@ -59,6 +60,8 @@ class Progress:
     offset: int | None
     lag: int | None = None
     """The lag that the coordinator reports; None if it reports none."""
+    error: str | None = None
+    """Why the coordinator couldn't read the offset."""
 
 
 NO_PROGRESS: Final = Progress(None)
@@ -97,17 +100,19 @@ class Offsets:
         found = call[group].result().topic_partitions or []
         return {
             (each.topic, each.partition): Progress(each.offset)
+            if each.error is None
+            else Progress(None, error=each.error.str())
             for each in found
-            if each.offset >= 0
+            if each.error is not None or each.offset >= 0
         }
 
     def committed(self, group: str) -> dict[Place, int]:
-        """The offsets of `progress`."""
-        return {
-            place: each.offset
-            for place, each in self.progress(group).items()
-            if each.offset is not None
-        }
+        """The offsets of `progress`. Failed if the coordinator couldn't read one."""
+        found = self.progress(group)
+        for (topic, partition), each in found.items():
+            if each.error is not None:
+                raise Failed(f"offset {topic} [{partition}]: {each.error}")
+        return {place: each.offset for place, each in found.items() if each.offset is not None}
 
     def partitions(self, topics: Iterable[str]) -> list[Place]:
         """All partitions of topics. Failed if one doesn't exist."""
@@ -178,11 +183,11 @@ class ShareOffsets(Offsets):
         """
         call = self._admin.list_share_group_offsets({group: None}, request_timeout=self._timeout_s)
         return {
-            (each.topic, each.partition): Progress(
-                info.start_offset if info.start_offset >= 0 else None, info.lag
-            )
+            (each.topic, each.partition): Progress(None, error=info.str())
+            if isinstance(info, KafkaError)
+            else Progress(info.start_offset, info.lag)
             for each, info in call[group].result().items()
-            if isinstance(info, SharePartitionOffsetInfo)
+            if info is not None
         }
 
     def commit(self, group: str, offsets: Mapping[Place, int]) -> dict[Place, str | None]:
@@ -208,7 +213,8 @@ def _places(assignment: MemberAssignment) -> list[Place]:
 def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict[Place, str]]:
     """A group's lag.
 
-    Returns the group, a record for each committed or assigned partition, and the errors of ends.
+    Returns the group, a record for each committed or assigned partition, and the errors of offsets
+    and ends.
     """
     described, offsets = offsets.of(group)
     progress = offsets.progress(group)
@@ -217,6 +223,7 @@ def lag(offsets: Offsets, group: str) -> tuple[Group, list[dict[str, Any]], dict
         {*(place for place, each in progress.items() if each.offset is not None), *owners}
     )
     ends, errors = offsets.find(places, OffsetSpec.latest())
+    errors |= {place: each.error for place, each in progress.items() if each.error is not None}
     records = []
     for place in places:
         owner, end, here = owners.get(place), ends.get(place), progress.get(place, NO_PROGRESS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -46,7 +47,8 @@ class Reader:
     ) -> None:
         """Nothing is read before `assign` or `subscribe`.
 
-        :param exits: A partition without another end ends where its log ends (``-e``).
+        :param exits: A partition without another end ends where its log ends (``-e``). A member
+            of a group without partitions ends after the timeout.
         :param keeps_going: Errors of partitions are printed, and reading goes on (``-E``).
         :param stores: Store the offsets of written messages, so that the consumer commits them.
         :param timeout_s: Seconds for each request for metadata or offsets.
@@ -66,6 +68,8 @@ class Reader:
         self._next: dict[Key, int] = {}
         self._taken: dict[Key, int] = {}
         self._stopped = False
+        self._without_since: float | None = None
+        """When this member of a group was first seen without partitions; None: it has some."""
 
     # --- where to read ---
 
@@ -286,10 +290,28 @@ class Reader:
             return True
         if self._wanted is not None:
             return self._wanted <= self._done
-        if not self._exits or not self._done:
+        if not self._exits:
             return False
         assigned = {(each.topic, each.partition) for each in self._consumer.assignment()}
-        return bool(assigned) and assigned <= self._done
+        if not assigned:
+            return self._is_left_out()
+        self._without_since = None
+        return assigned <= self._done
+
+    def _is_left_out(self) -> bool:
+        """Whether the group has had no partition for this member during the whole timeout.
+
+        At first a member may have none because others have to give them up.
+        """
+        now = time.monotonic()
+        if self._consumer.memberid() is None:
+            self._without_since = None
+        elif self._without_since is None:
+            self._without_since = now
+        elif now - self._without_since >= self._timeout_s:
+            self.warn(f"the group has had no partition for this member for {self._timeout_s:g} s")
+            return True
+        return False
 
     def _is_before_stop(self, message: Message) -> bool:
         offset, key = message.offset() or 0, _key(message)

@@ -81,7 +81,7 @@ def produce_encoded(
         others = [each for each in options[:2] if isinstance(each, str)]
         rows = EncodedRows(topic, data, roles, others, typed)
     except BaseException as error:
-        error.rows = 0  # type: ignore[attr-defined]
+        error.queued = 0  # type: ignore[attr-defined]
         raise
     try:
         return produce(rows, rows.columns, *options, added_headers=rows.headers)
@@ -89,7 +89,7 @@ def produce_encoded(
         cause = rows.error
         if cause is None:
             raise
-        cause.rows = failure.rows  # type: ignore[attr-defined]
+        cause.queued = failure.queued  # type: ignore[attr-defined]
         raise cause from None
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, TypeAlias
 
+from kafka_native._native.avro_objects import IntCheck
 from kafka_native.codecs.avro_reader import AvroReader
 from kafka_native.codecs.errors import DecodeError, SchemaError
 from kafka_native.schema_registry.avro_limits import HostileCheck
@@ -79,7 +80,6 @@ AvroMessage: TypeAlias = Any
 
 ToDict: TypeAlias = Callable[[Any, SerializationContext], Any]
 FromDict: TypeAlias = Callable[[Any, SerializationContext], Any]
-_FindInt: TypeAlias = Callable[[Any], "tuple[str, Any] | None"]
 
 _FIELD_TYPES = {
     "record": FieldType.RECORD,
@@ -101,7 +101,6 @@ _FIELD_TYPES = {
 PROGRAMS_MAX = 100
 """How many readers' schemas a writer's schema keeps a compiled program for."""
 
-INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 _COMPLEX_TYPES = ("record", "error", "enum", "array", "map", "fixed")
 
 
@@ -139,7 +138,7 @@ class ParsedAvro:
         self.is_bytes = schema == "bytes" or (is_text and "logicalType" not in schema)
         """Whether payloads are raw bytes, without a length in front, as in other clients."""
         self.hostile = HostileCheck(schema)
-        self.find_large_int = _IntCheck(schema).find
+        self.int_check = _IntChecks().made(schema)
         self._expanded: AvroSchema | None = None
         self._tags: dict[str, set[str]] | None = None
 
@@ -503,85 +502,57 @@ def _plain(schema: Any) -> Any:
     return [_plain(part) for part in schema] if isinstance(schema, list) else schema
 
 
-class _IntCheck:
-    """Finds numbers beyond 32 bits for the type int. fastavro writes them, but nothing reads them.
+class _IntChecks:
+    """Makes the check of a schema that finds numbers beyond 32 bits for the type int.
 
     In a union fastavro refuses them itself, unless a tuple names the branch.
     """
 
-    def __init__(self, schema: AvroSchema) -> None:
-        self._named: dict[str, list[_FindInt | None]] = {}
-        self.find = self._compile(schema)
-        """Returns the path of such a number, and the number. None: the schema has no int."""
+    def __init__(self) -> None:
+        self._named: dict[str, IntCheck] = {}
 
-    def _compile(self, schema: Any) -> _FindInt | None:
+    def made(self, schema: Any) -> IntCheck | None:
+        """Return the check. None: the schema has no int."""
         if isinstance(schema, list):
             return self._union(schema)
         kind = schema.get("type") if isinstance(schema, dict) else schema
         if kind == "int":
-            return _large_int
+            return IntCheck("int")
         if kind in ("record", "error"):
             return self._record(schema)
         if kind in ("array", "map"):
-            return self._items(schema, kind)
+            items = self.made(schema["items" if kind == "array" else "values"])
+            return None if items is None else _part_of(kind, items)
         if kind in self._named:
-            holder = self._named[kind]  # empty while a record contains itself
-            return lambda value: holder[0](value) if holder[0] is not None else None
-        return self._compile(kind) if isinstance(kind, dict | list) else None
+            return self._named[kind]
+        return self.made(kind) if isinstance(kind, dict | list) else None
 
-    def _record(self, schema: dict[str, Any]) -> _FindInt | None:
-        holder = self._named[schema["name"]] = []
-        fields = [(each["name"], self._compile(each["type"])) for each in schema["fields"]]
-        checks = [(name, find) for name, find in fields if find is not None]
+    def _record(self, schema: dict[str, Any]) -> IntCheck | None:
+        check = self._named[schema["name"]] = IntCheck("record")  # it may contain itself
+        has_ints = False
+        for each in schema["fields"]:
+            found = self.made(each["type"])
+            if found is not None:
+                check.add(each["name"], found)
+                has_ints = True
+        return check if has_ints else None
 
-        def find_in_record(value: Any) -> tuple[str, Any] | None:
-            if isinstance(value, dict):
-                for name, find in checks:
-                    found = find(value.get(name))
-                    if found is not None:
-                        return f".{name}{found[0]}", found[1]
+    def _union(self, branches: list[Any]) -> IntCheck | None:
+        checks = [(each, self.made(each)) for each in branches]
+
+        def choose(value: Any) -> tuple[IntCheck | None, Any]:
+            chosen, inner = _chosen_branch(branches, value)
+            return next((check for branch, check in checks if branch is chosen), None), inner
+
+        if all(check is None for _, check in checks):
             return None
-
-        holder.append(find_in_record if checks else None)
-        return holder[0]
-
-    def _items(self, schema: dict[str, Any], kind: str) -> _FindInt | None:
-        find = self._compile(schema["items" if kind == "array" else "values"])
-        if find is None:
-            return None
-
-        def find_in_items(value: Any) -> tuple[str, Any] | None:
-            pairs: Iterable[tuple[Any, Any]] = ()
-            if kind == "map" and isinstance(value, dict):
-                pairs = value.items()
-            elif kind == "array" and isinstance(value, (list, tuple)):
-                pairs = enumerate(value)
-            for key, item in pairs:
-                found = find(item)
-                if found is not None:
-                    return f"[{key!r}]{found[0]}", found[1]
-            return None
-
-        return find_in_items
-
-    def _union(self, branches: list[Any]) -> _FindInt | None:
-        finds = [(each, self._compile(each)) for each in branches]
-
-        def find_in_branch(value: Any) -> tuple[str, Any] | None:
-            if isinstance(value, tuple):
-                chosen, inner = _chosen_branch(branches, value)
-                for branch, find in finds:
-                    if branch is chosen and find is not None:
-                        return find(inner)
-            return None
-
-        return find_in_branch if any(find is not None for _, find in finds) else None
+        return IntCheck("union", choose)
 
 
-def _large_int(value: Any) -> tuple[str, Any] | None:
-    if not isinstance(value, (int, float)) or INT_MIN <= value <= INT_MAX:
-        return None
-    return "", value
+def _part_of(kind: str, items: IntCheck) -> IntCheck:
+    check = IntCheck(kind)
+    check.add("", items)
+    return check
 
 
 class _AvroSteps:
@@ -657,7 +628,7 @@ class _AvroSerializerSteps(_AvroSteps, SerializerSteps):
             if _fits(parsed.expanded, value):
                 raise SerializationError(f"the value doesn't fit the schema: {error}") from error
             raise SerializationError(problem_path(parsed.expanded, value)) from error
-        if parsed.find_large_int is not None and (found := parsed.find_large_int(value)):
+        if parsed.int_check is not None and (found := parsed.int_check.find(value)):
             path = found[0].removeprefix(".") or "the value"
             raise SerializationError(f"{path}: {_shown(found[1])} isn't a valid int")
         return out.getvalue()

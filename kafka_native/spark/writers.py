@@ -815,7 +815,7 @@ def _queue(
                 options.topic, rows, **roles, on_delivery=take, timeout=_CHECK_INTERVAL_S
             )
         except BufferError as full:
-            count = full.rows  # type: ignore[attr-defined]
+            count = full.queued  # type: ignore[attr-defined]
         except (KafkaException, TypeError, ValueError) as error:
             raise WriteError(f"after {outcome.queued} rows of the task: {error}") from error
         outcome.queued += count

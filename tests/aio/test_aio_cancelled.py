@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_native import Consumer, TopicPartition
+from kafka_native import OFFSET_STORED, Consumer, TopicPartition
 from kafka_native.aio import AIOConsumer
 from tests.waiting import WAIT_S
 
@@ -170,6 +170,69 @@ async def test_close_commits_the_messages_that_it_makes_a_call_return(
     await consumer.close()
     assert len(await task) == 10
     assert await asyncio.to_thread(committed, client, conf, topic) == 10
+
+
+CHANGES: dict[str, Callable[[AIOConsumer, str], Awaitable[None]]] = {
+    "unassign": lambda consumer, topic: consumer.unassign(),
+    "incremental_unassign": lambda consumer, topic: consumer.incremental_unassign(
+        [TopicPartition(topic, 0)]
+    ),
+    "assign": lambda consumer, topic: consumer.assign([TopicPartition(topic, 1, 0)]),
+}
+
+
+@each_call
+@pytest.mark.parametrize("change", [pytest.param(each, id=name) for name, each in CHANGES.items()])
+@pytest.mark.parametrize("turns", [0, 1, 3, 100])
+@in_loop
+async def test_a_message_of_a_call_cancelled_after_its_partition_is_gone_comes_again(
+    client: Client,
+    call: TakeAll,
+    change: Callable[[AIOConsumer, str], Awaitable[None]],
+    turns: int,
+) -> None:
+    topic = client.topic(2)
+    async with client.producer() as producer:
+        for number in range(10):
+            await (await producer.produce(topic, str(number), partition=0))
+    async with await client.reader(topic, **group()) as consumer:
+        assert len(await consumer.consume(2, WAIT_S)) == 2
+        await consumer.committed([TopicPartition(topic, 0)])  # the coordinator is known
+        task = await taking(consumer, call, topic)
+        changing = asyncio.ensure_future(change(consumer, topic))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await changing
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await consumer.assign([TopicPartition(topic, 0, OFFSET_STORED)])
+        assert [each.offset() for each in await consumer.consume(8, WAIT_S)] == [*range(2, 10)]
+
+
+@each_call
+@pytest.mark.parametrize("polls", [False, True])
+@pytest.mark.parametrize("turns", [*range(6), 100])
+@in_loop
+async def test_leaving_the_group_commits_only_messages_that_calls_return(
+    client: Client, call: TakeAll, polls: bool, turns: int
+) -> None:
+    topic, conf = client.topic(), group()
+    client.fill(topic, 10)
+    async with client.consumer(**conf) as consumer:
+        await consumer.subscribe([topic])
+        assert len(await consumer.consume(2, WAIT_S)) == 2
+        task = await taking(consumer, call, topic)
+        others = [asyncio.create_task(consumer.unsubscribe())]
+        if polls:
+            others.append(asyncio.create_task(consumer.poll(0)))  # type: ignore[arg-type]
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait(others)
+        outcomes = await asyncio.gather(task, return_exceptions=True)
+        returned = 0 if isinstance(outcomes[0], BaseException) else len(outcomes[0])
+    assert await asyncio.to_thread(committed, client, conf, topic) == 2 + returned
 
 
 @in_loop

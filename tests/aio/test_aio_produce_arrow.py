@@ -78,7 +78,7 @@ async def test_full_queue_raises_after_the_timeout(client: Client) -> None:
         producer = client.producer(**{**UNREACHABLE, **conf})
         with pytest.raises(BufferError, match="Queue full") as caught:
             await producer.produce_arrow("t", table(200), on_delivery=reports.append, **arguments)
-        assert caught.value.rows == 100  # type: ignore[attr-defined]
+        assert caught.value.queued == 100  # type: ignore[attr-defined]
         await producer.close(0)
         report = reports.pop()
         assert (report.rows, report.delivered) == (100, 0)
@@ -113,7 +113,7 @@ async def test_close_ends_a_call_that_waits_for_room(client: Client) -> None:
     await producer.close(0)
     with pytest.raises(RuntimeError, match="closed") as caught:
         await producing
-    assert caught.value.rows == 100  # type: ignore[attr-defined]
+    assert caught.value.queued == 100  # type: ignore[attr-defined]
     with pytest.raises(RuntimeError, match="closed"):
         await producer.produce_arrow("t", table(1))
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import logging
+import os
 import pickle
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import confluent_kafka
@@ -388,6 +390,27 @@ def test_too_long_names_are_errors_instead_of_being_cut() -> None:
     assert ours({**PLAIN, "client.id": "x" * 255}) is None
     assert ours({**PLAIN, "client.id": "é" * 128}) == KafkaError._INVALID_ARG
     assert ours({**PLAIN, "client.rack": "x" * 256}) == KafkaError._INVALID_ARG
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        each.name
+        for each in PROPERTIES.values()
+        if each.kind == "string" and not each.name.endswith((".location", ".file", ".keytab"))
+    ],
+)
+def test_a_text_that_is_not_utf8_is_an_error_that_does_not_show_it(name: str) -> None:
+    with pytest.raises(KafkaException, match="is not encodable as UTF-8") as raised:
+        parse({name: "caf\udce9"}, "producer")
+    assert raised.value.args[0] == KafkaError._INVALID_ARG
+    assert "caf" not in str(raised.value)
+
+
+def test_a_path_may_have_bytes_that_are_not_utf8() -> None:
+    path = os.fsdecode(b"/tmp/caf\xe9")
+    parsed = parse({"ssl.ca.location": Path(path), "security.protocol": "ssl"}, "producer")
+    assert parsed.text("ssl.ca.location") == path
 
 
 def test_a_rack_aware_producer_needs_a_rack() -> None:

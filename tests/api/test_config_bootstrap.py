@@ -52,6 +52,8 @@ def test_servers_are_split_into_hosts_and_ports(
         (":9092", "Invalid bootstrap server"),
         ("user@h:1", "Invalid bootstrap server"),
         ("good:1,://", "Invalid bootstrap server"),
+        ("\u200d:1", "Invalid bootstrap server"),
+        (f"{'ä' * 70}:1", "Invalid bootstrap server"),
     ],
 )
 def test_bad_server_is_a_clear_error(servers: str, words: str) -> None:

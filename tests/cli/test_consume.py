@@ -8,8 +8,10 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from kafka_native.cli import offset_bounds
 from kafka_native.errors import KafkaError
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
-from tests.cli.running import PROGRAM, environment, invoke, run, started
+from tests.cli.running import PROGRAM, environment, invoke, properties, run, started
 from tests.cli.terminal import output_on_terminal
 from tests.waiting import wait_for
 
@@ -403,6 +405,52 @@ def test_a_group_commits_printed_messages_and_continues_there(filled: MockCluste
     produce(filled, b"new\n", "-p", "0")
     assert invoke(*group, "-o", "beginning", "-c", "1").stdout == "new\n"
     assert committed(filled, "g") == 11
+
+
+@contextmanager
+def following(cluster: MockCluster, **conf: str) -> Iterator[None]:
+    """Run a member of group g that has all partitions of topic t, until the block ends."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", **conf}
+    ended = threading.Event()
+    with Consumer(config) as member:
+        member.subscribe(["t"])
+
+        def poll() -> None:
+            while not ended.is_set():
+                member.poll(0.1)
+
+        thread = threading.Thread(target=poll)
+        thread.start()
+        try:
+            wait_for(lambda: bool(member.assignment()), "the first member has the partitions")
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("group", "file"),
+    [
+        # sticky: the first member keeps the partition
+        (
+            {"partition.assignment.strategy": "cooperative-sticky", "heartbeat.interval.ms": "200"},
+            [],
+        ),
+        ({"group.protocol": "consumer"}, ["--arrow", os.devnull]),
+    ],
+    ids=["classic", "consumer"],
+)
+def test_exit_at_the_end_ends_a_member_for_whom_the_group_has_no_partition(
+    cluster: MockCluster, group: dict[str, str], file: list[str]
+) -> None:
+    cluster.create_topic("t", 1)
+    words = ["consume", "-b", cluster.bootstrap_servers, "-G", "g", "-e", "-m", "2", "t", *file]
+    with following(cluster, **group):
+        done = run(*words, *properties(*map("=".join, group.items())), timeout=30)
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert done.stderr == b"the group has had no partition for this member for 2 s\n"
 
 
 def test_a_group_commits_the_rows_of_a_parquet_file_when_it_is_complete(

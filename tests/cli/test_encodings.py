@@ -1,4 +1,7 @@
-"""Names outside a terminal's encoding are shown as escapes: no command fails because of a name."""
+"""Names outside a terminal's encoding are shown as escapes: no command fails because of a name.
+
+Bytes of arguments that aren't UTF-8 are kept in messages and paths, and an error in others.
+"""
 
 from __future__ import annotations
 
@@ -93,3 +96,41 @@ def test_messages_are_shown_in_the_encoding_of_the_terminal(
     assert json.loads(shown["-J"])["key"] == NAME
     name = SHOWN[encoding]
     assert shown["-f%t %k %s %h\\n"] == f"{name} {name} {name}\\xff {name}={name}\n"
+
+
+OTHER_BYTES = "caf\udce9"
+"""How Python decodes the argument $'caf\\xe9'."""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "topics list -X client.id=BYTES", "topics list -X sasl.password=BYTES", "topics list -X BYTES=1",
+        "topics list -b BYTES", "topics list -d BYTES", "topics describe BYTES", "topics create new -c retention.ms=BYTES",
+        "produce NAME -X transactional.id=BYTES", "produce BYTES", "consume BYTES -e", "consume NAME -G BYTES -e",
+        "consume -G readers BYTES -e", "consume -G readers ^BYTES -e", "consume NAME -e --arrow /nowhere/BYTES",
+        "groups describe BYTES", "groups lag BYTES", "configs set topic NAME retention.ms=BYTES", "users list BYTES",
+        "perf produce -t BYTES", "schemas list -r http://localhost:1/BYTES",
+        "schemas show BYTES -r http://localhost:1",
+        "schemas list -r http://localhost:1 -X schema.registry.basic.auth.user.info=secret:BYTES",
+    ],
+)  # fmt: skip
+def test_bytes_that_are_not_utf8_are_an_error_in_one_line(named: MockCluster, command: str) -> None:
+    words = command.replace("NAME", NAME).replace("BYTES", OTHER_BYTES).split(" ")
+    servers = [] if "-b" in words or words[0] == "schemas" else ["-b", named.bootstrap_servers]
+    done = run(*words, *servers, "-m", "5")
+    shown = done.stderr.decode()
+    assert done.returncode in (1, 2)
+    assert "Traceback" not in shown
+    assert [line for line in shown.splitlines() if line.startswith("Error: ")], shown
+    assert "secret" not in shown
+
+
+@pytest.mark.parametrize("option", [f"-Xclient.id={OTHER_BYTES}", f"-b{OTHER_BYTES}"])
+def test_doctor_reports_bytes_that_are_not_utf8_as_a_fault_of_the_configuration(
+    option: str,
+) -> None:
+    done = run("doctor", "-X", "bootstrap.servers=localhost:1", option, "-m", "5")
+    assert done.returncode == 10
+    assert b"Traceback" not in done.stderr
+    assert b"is not encodable as UTF-8" in done.stdout

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
-from kafka_native import KafkaError
+from kafka_native import KafkaError, TopicPartition
+from kafka_native.admin import AdminClient
 from kafka_native.mock import MockCluster
 from kafka_native.protocol import ApiKey
 from kafka_native.protocol.streams import StreamsGroupDescribeResponse
@@ -232,3 +234,32 @@ def test_mock_prints_its_address_as_json() -> None:
         assert json.loads(done.stdout)["cluster_id"] == document["cluster_id"]
         process.terminate()
         assert process.wait(30) == 0
+
+
+@pytest.mark.parametrize("kind", ["classic", "share"])
+def test_a_partition_whose_offset_cant_be_read_is_an_error_of_lag_and_reset(
+    cli: Cli, cluster: MockCluster, kind: str
+) -> None:
+    client = Client(cluster)
+    topic, group = client.topic(2), new_group(client)
+    offsets = {(topic, 0): 1, (topic, 1): 2}
+
+    def fail(response: Any) -> None:
+        wanted = response.groups[0].topics[0].partitions
+        wanted[0].error_code = KafkaError.COORDINATOR_LOAD_IN_PROGRESS
+
+    if kind == "classic":
+        cluster.set_committed(group, offsets)
+        api = ApiKey.OFFSET_FETCH
+    else:
+        with sharing(client, group, topic):
+            pass
+        with AdminClient({"bootstrap.servers": cluster.bootstrap_servers}) as admin:
+            wanted = {TopicPartition(*key): offset for key, offset in offsets.items()}
+            for future in admin.alter_share_group_offsets(group, wanted).values():
+                future.result()
+        api = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
+    for command in (["lag", group], ["reset-offsets", group, "--to-latest"]):
+        cluster.edit_responses(api, fail)
+        cli("groups", *command, status=1)
+        assert f"{topic} [0]: " in cli.errors

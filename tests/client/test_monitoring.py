@@ -158,6 +158,15 @@ def test_closed_and_dropped_clients_are_left_out(client: Client) -> None:
     assert samples(collector) == {}
 
 
+def test_a_client_that_is_added_twice_is_in_a_scrape_once(client: Client) -> None:
+    with client.producer() as producer:
+        collector = ClientCollector(producer, producer)
+        collector.add(producer)
+        for family in collector.collect():
+            labels = [tuple(sorted(sample.labels.items())) for sample in family.samples]
+            assert len(labels) == len(set(labels)), family.name
+
+
 def test_objects_that_are_no_clients_are_refused() -> None:
     with pytest.raises(
         TypeError, match="a producer, consumer or admin client is expected, not str"

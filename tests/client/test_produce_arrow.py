@@ -303,7 +303,7 @@ def test_bad_row_ends_a_call_without_a_report(client: Client):
         with pytest.raises(KafkaException, match=r"row 2 \(2 queued\)") as caught:
             producer.produce_arrow("t", table)
         assert caught.value.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE
-        assert caught.value.rows == 2
+        assert caught.value.queued == 2
         producer.purge()
 
 
@@ -490,7 +490,7 @@ def test_producer_with_interceptors_refuses_columns(client: Client):
     with client.producer(interceptors=[ProducerInterceptor()]) as producer:
         with pytest.raises(KafkaException, match="interceptors") as caught:
             producer.produce_arrow("t", pa.table({"value": ["a"]}))
-        assert caught.value.rows == 0
+        assert caught.value.queued == 0
 
 
 def test_partitioner_cb_is_not_called_for_rows(client: Client):

@@ -37,7 +37,7 @@ def refused(
     queued = len(producer)
     with pytest.raises(kind, match=match) as caught:
         producer.produce_arrow(**{"topic": "t", "data": data, "on_delivery": print, **arguments})
-    assert caught.value.rows == rows  # type: ignore[attr-defined]
+    assert caught.value.queued == rows  # type: ignore[attr-defined]
     assert len(producer) == queued + rows
 
 

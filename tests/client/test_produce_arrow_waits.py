@@ -69,13 +69,13 @@ def test_error_after_the_timeout_has_the_number_of_queued_rows(reports: Reports)
             with pytest.raises(BufferError, match="Queue full") as caught:
                 producer.produce_arrow("t", rows(1000), on_delivery=reports.append, timeout=timeout)
             assert time.monotonic() - started >= timeout
-            assert caught.value.rows == (0 if timeout else 100)
+            assert caught.value.queued == (0 if timeout else 100)
         producer.purge()
         with pytest.raises(BufferError) as caught:
             producer.produce_arrow(
                 "t", rows(1000).slice(100), on_delivery=reports.append, timeout=0
             )
-        assert caught.value.rows == 100
+        assert caught.value.queued == 100
         producer.purge()
     # A call without rows makes no report.
     assert [(report.rows, report.delivered, len(report.failed)) for report in reports] == [
@@ -87,7 +87,7 @@ def test_max_block_ms_limits_each_wait_without_progress(client: Client):
     with Producer({**NOWHERE, **SMALL, "max.block.ms": 200}) as producer:
         with pytest.raises(BufferError) as caught:
             producer.produce_arrow("t", rows(1000))
-        assert caught.value.rows == 100
+        assert caught.value.queued == 100
         producer.purge()
     with client.producer(**SMALL, **{"max.block.ms": 20_000}) as producer:
         assert producer.produce_arrow(client.topic(), rows(5000)) == 5000
@@ -99,7 +99,7 @@ def test_produce_arrow_waits_for_bytes_but_not_for_a_row_larger_than_the_queue(c
         assert producer.produce_arrow(topic, pa.table({"value": [bytes(3000)] * 100})) == 100
         with pytest.raises(BufferError) as caught:
             producer.produce_arrow(topic, pa.table({"value": [b"x", b"y" * 6000]}))
-        assert caught.value.rows == 1
+        assert caught.value.queued == 1
 
 
 def test_messages_in_a_full_queue_do_not_linger(client: Client):
@@ -135,7 +135,7 @@ def test_close_from_another_thread_ends_the_wait_and_makes_the_report(reports: R
     producer.close(0)
     outcomes = [each.join() for each in waiting]
     assert all(isinstance(outcome, RuntimeError) for outcome in outcomes)
-    taken = [outcome.rows for outcome in outcomes if outcome.rows]
+    taken = [outcome.queued for outcome in outcomes if outcome.queued]
     assert sum(taken) == 100
     assert sorted(report.rows for report in reports) == sorted(taken)
     for report in reports:
@@ -155,7 +155,7 @@ def test_close_while_rows_are_appended(client: Client, rounds: int):
         wait_for(lambda producer=producer: len(producer) > 0)
         producer.close(0)
         outcome = waiting.join()
-        taken = outcome if isinstance(outcome, int) else outcome.rows
+        taken = outcome if isinstance(outcome, int) else outcome.queued
         if not taken:  # close() came before the first rows
             assert reports == []
             continue
@@ -167,7 +167,7 @@ def test_signal_ends_the_wait(reports: Reports):
     producer = Producer({**NOWHERE, **SMALL})
     with interrupted(after_s=0.2) as caught:
         producer.produce_arrow("t", rows(1000), on_delivery=reports.append)
-    assert caught.value.rows == 100  # type: ignore[attr-defined]
+    assert caught.value.queued == 100  # type: ignore[attr-defined]
     producer.close(0)
     assert reports[0].rows == 100
 
@@ -182,7 +182,7 @@ def test_rows_before_the_failure_of_a_stream_are_sent(client: Client, topic: str
         reader = pa.RecordBatchReader.from_batches(rows(1).schema, batches())
         with pytest.raises(OSError, match="the source is gone") as caught:
             producer.produce_arrow(topic, reader, on_delivery=reports.append)
-        assert caught.value.rows == 30
+        assert caught.value.queued == 30
     assert (reports[0].rows, reports[0].delivered) == (30, 30)
 
 

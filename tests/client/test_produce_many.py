@@ -9,9 +9,10 @@ from collections import UserList
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-from kafka_native import KafkaError, Message, Producer
+from kafka_native import KafkaError, KafkaException, Message, Producer
 
 from .support import NOWHERE, Client, deliver, errors_into, raises_code, read_all
 
@@ -251,6 +252,19 @@ def test_message_over_the_limit_ends_the_call(client: Client, topic: str):
     ):
         producer.produce_many(topic, [b"a", b"b", b"x" * 3000, b"d"])
     assert [message.value() for message in read_all(client, topic, 2)] == [b"a", b"b"]
+
+
+def test_errors_of_messages_and_of_arrow_rows_tell_how_many_are_queued(client: Client, topic: str):
+    values = [b"a", b"b", b"x" * 3000, b"d"]
+    with client.producer(**{"message.max.bytes": 2000}) as producer:
+        for call in (
+            lambda: producer.produce_many(topic, values),
+            lambda: producer.produce_arrow(topic, pa.array(values)),
+        ):
+            with pytest.raises(KafkaException) as raised:
+                call()
+            assert raised.value.queued == 2  # type: ignore[attr-defined]
+    assert [message.value() for message in read_all(client, topic, 4)] == [b"a", b"b"] * 2
 
 
 def test_partition_that_does_not_exist_fails_its_messages_alone(client: Client):

@@ -234,7 +234,7 @@ def test_what_does_not_fit_registers_and_queues_nothing(
     with client.producer() as producer:
         with pytest.raises(SchemaError, match="id: a column of string can't be") as caught:
             producer.produce_arrow("topic", pa.table({"id": ["x"]}), value=codec)
-        assert caught.value.rows == 0  # type: ignore[attr-defined]
+        assert caught.value.queued == 0  # type: ignore[attr-defined]
         with pytest.raises(SchemaError, match="other: the message has no such field"):
             producer.produce_arrow("topic", pa.table({"other": ["x"]}), value=codec)
         with pytest.raises(SchemaError, match=r"Protobuf makes no schema from columns: pass"):

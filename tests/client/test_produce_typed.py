@@ -150,7 +150,7 @@ def test_without_registration_the_schema_must_be_there(
     table = pa.Table.from_pylist(ROWS)
     with client.producer() as producer, pytest.raises(SchemaRegistryError) as caught:
         producer.produce_arrow(topic, table, value=avro)
-    assert caught.value.rows == 0  # type: ignore[attr-defined]
+    assert caught.value.queued == 0  # type: ignore[attr-defined]
     registry.register_schema(f"{topic}-value", Schema(json.dumps(PAYMENT), "AVRO"))
     assert read_by_others(server, sent(client, table, 3, topic, value=avro)) == ROWS
 
@@ -272,7 +272,7 @@ def test_rows_before_a_bad_chunk_are_queued_and_reported(client: Client) -> None
                 on_delivery=reports.append,
             )
         producer.flush()
-    assert caught.value.rows == 3  # type: ignore[attr-defined]
+    assert caught.value.queued == 3  # type: ignore[attr-defined]
     assert (caught.value.row, caught.value.path) == (4, "value.id")
     assert [(each.rows, each.delivered) for each in reports] == [(3, 3)]
     assert len(read_all(client, topic, 3)) == 3
@@ -285,7 +285,7 @@ def test_columns_that_do_not_fit_register_and_queue_nothing(
     with client.producer() as producer:
         with pytest.raises(SchemaError, match="id: a column of string can't be") as caught:
             producer.produce_arrow("topic", table, value=Avro(registry, schema=PAYMENT))
-        assert caught.value.rows == 0  # type: ignore[attr-defined]
+        assert caught.value.queued == 0  # type: ignore[attr-defined]
         assert len(producer) == 0
     assert registry.get_subjects() == []
 

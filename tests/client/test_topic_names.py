@@ -6,7 +6,7 @@ import enum
 
 import pytest
 
-from kafka_native import Consumer, Producer, TopicPartition
+from kafka_native import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from kafka_native.mock import MockCluster
 
 
@@ -57,3 +57,28 @@ def test_consumers_take_members_of_enums(bootstrap: str, protocol: str):
         assert consumer.assignment() == [TopicPartition("orders", 0)]
         assert repr(TopicPartition(Topics.ORDERS, 0)) == repr(TopicPartition("orders", 0))
         assert {TopicPartition("orders", 0): 1}[TopicPartition(Topics.ORDERS, 0)] == 1
+
+
+HALF_PAIR = "caf\udce9"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+@pytest.mark.parametrize("name", [HALF_PAIR, f"^{HALF_PAIR}"])
+def test_a_name_that_is_not_utf8_is_refused_by_the_call_that_gives_it(
+    bootstrap: str, protocol: str, name: str
+):
+    conf = {"bootstrap.servers": bootstrap, "group.id": "readers", "group.protocol": protocol}
+    partitions = [TopicPartition(name, 0, 0)]
+    with Consumer(conf) as consumer:
+        for call in (
+            lambda: consumer.subscribe(["orders", name]),
+            lambda: consumer.subscribe(["orders"], initial_offsets=partitions),
+            lambda: consumer.assign(partitions),
+            lambda: consumer.committed(partitions, 5),
+            lambda: consumer.commit(offsets=partitions, asynchronous=False),
+            lambda: consumer.offsets_for_times(partitions, 5),
+            lambda: consumer.get_watermark_offsets(partitions[0], 5),
+        ):
+            with pytest.raises(KafkaException, match="is not encodable as UTF-8") as raised:
+                call()
+            assert raised.value.args[0] == KafkaError._INVALID_ARG

@@ -125,7 +125,8 @@ def subject_option(which: str) -> Callable[[Any], Any]:
     "-e",
     "--exit/--follow",
     "exits",
-    help="Stop at the end of all partitions, or wait for more (default).",
+    help="Stop at the end of all partitions (-G: also after -m seconds without any), or wait for "
+    "more (default).",
 )
 @click.option(
     "-c", "--count", "count_max", type=click.IntRange(1), metavar="N", help="Stop after N messages."

@@ -338,6 +338,7 @@ class CommitManager:
         """The round trip of answered commit requests, in milliseconds."""
         fetches.ask_committed = self.fetch_committed if self._can_commit else None
         self._held_back: Mapping[Key, int] = {}
+        self._left_out: Mapping[Key, int] = {}
         self._asks_by_id = False  # whether the last OffsetFetch used topic ids
         fetches.offsets_by_id = lambda: self._asks_by_id
 
@@ -411,7 +412,10 @@ class CommitManager:
         """
         found = {}
         for key, (assigned, position) in self._stored_positions(keys).items():
-            held_from = self._held_back.get(key, position.offset)
+            held_from = min(
+                self._held_back.get(key, position.offset),
+                self._left_out.get(key, position.offset),
+            )
             if held_from < position.offset and position is not assigned.stored:
                 position = position._replace(offset=held_from)
             if _is_ahead(assigned, position):
@@ -421,6 +425,10 @@ class CommitManager:
     def hold_back(self, first: Mapping[Key, int]) -> None:
         """Commits nothing by itself from these offsets on, unless the application stores them."""
         self._held_back = first
+
+    def leave_out(self, first: Mapping[Key, int]) -> None:
+        """Like `hold_back()`, until the next call: messages that a call may yet give back."""
+        self._left_out = first
 
     # --- committing ---
 
