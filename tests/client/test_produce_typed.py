@@ -224,7 +224,7 @@ def test_null_rows_have_no_other_columns(client: Client) -> None:
         arguments = {"value": Json(), "key": Json(), **roles}
         with pytest.raises(ValueError, match="row 1: the struct that should be a row is null") as e:
             producer.produce_arrow("t", rows, **arguments)
-        assert e.value.rows == 0  # type: ignore[attr-defined]
+        assert e.value.queued == 0  # type: ignore[attr-defined]
     assert len(producer) == 0
 
 

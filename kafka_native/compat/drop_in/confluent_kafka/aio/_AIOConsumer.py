@@ -73,6 +73,7 @@ class AIOConsumer(native.AIOConsumer):
         else:
             self._core = _hooked_core(loop, cls, dict(consumer_conf))
             self._source = MessageSource(self._core)
+            self._suspended = {}
             own: type = type(self)
             self.__class__ = _with_hooked_calls(own)
 
