@@ -444,13 +444,14 @@ static void test_a_produced_record_reaches_the_wire_after_linger_and_is_settled(
         .value = (const uint8_t *)"hello", .value_bytes = 5, .partition = 0};
     int64_t before_us = kn_clock_us();
     CHECK_EQ(kn_topic_produce(topic, &message), KN_OK);
+    int64_t after_us = kn_clock_us();
     CHECK_EQ(kn_engine_outstanding(bench.engine), 1);
     int32_t generation = connect_now(&bench, kn_clock_us());
     CHECK_EQ(kn_engine_broker_open(bench.engine, 0, generation, 3, -1), KN_OK);
     for (int i = 0; i < 100 && !bench.broker->broker.in_flight; i++) {
         int64_t next_us = turn(&bench, 0, kn_clock_us());
         if (bench.broker->broker.in_flight) break;
-        CHECK(next_us <= before_us + 6 * MS); /* the thread wakes up for it by itself */
+        CHECK(next_us <= after_us + 6 * MS); /* the thread wakes up for it by itself */
         int64_t wait_us = next_us - kn_clock_us();
         if (wait_us > 0) usleep((useconds_t)wait_us);
     }

@@ -77,7 +77,7 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
     topic->sticky.linger_ms = 900000;
     engine->config.produce.batch_bytes = 20000;
     for (int32_t i = 0; i < 4; i++) table()->partitions[i]->batch_limit_bytes = 20000;
-    int32_t stays = 0, bytes = 0;
+    int32_t stays = 0, bytes = 0, doubled = 0;
     int32_t seen[4] = {0};
     produce_at(1, NULL, 100);
     int32_t last = now_at();
@@ -87,7 +87,8 @@ static void test_a_stay_lasts_batch_size_bytes_and_ends_with_a_batch(void)
         if (now_at() == last) continue;
         if (++stays > 4) { /* the first times have no difference to make up */
             CHECK(bytes > 15000);
-            CHECK(bytes < 24000);
+            /* seldom a whole batch more, if that is less than half a batch too much */
+            CHECK(bytes < 24000 || (bytes > 34000 && ++doubled < 3));
         }
         CHECK(!table()->partitions[last]->open ||
               table()->partitions[last]->open->writer.record_count <= 1);
@@ -131,9 +132,10 @@ static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
     produce_at(0, NULL, 1);
     int32_t last = now_at();
     int64_t begin_us = kn_clock_us(), since_us = begin_us;
-    while (kn_clock_us() < begin_us + 300000) {
+    while (stays < 6) {
         /* the time begins no earlier, even if this thread is delayed */
         int64_t before_us = kn_clock_us();
+        CHECK(before_us < begin_us + 20000000); /* 6 stays take 120 ms on an idle machine */
         produce_at(0, NULL, 1);
         if (now_at() == last) continue;
         if (stays++) CHECK(kn_clock_us() - since_us > 18000); /* milliseconds are rounded down */
@@ -141,8 +143,6 @@ static void test_a_stay_lasts_its_time_where_a_clock_is_read(void)
         last = now_at();
         deliver_all();
     }
-    CHECK(stays >= 3); /* 14 on an idle machine */
-    CHECK(stays <= 16);
     teardown();
 }
 
