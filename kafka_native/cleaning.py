@@ -33,6 +33,15 @@ def printable(text: str) -> str:
     )
 
 
+def is_utf8(text: str) -> bool:
+    """Return whether a text can be written as UTF-8: it has no half of a surrogate pair."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def clean(text: str, length_max: int = 80) -> str:
     """Return the text as `printable` does, cut off after ``length_max`` characters."""
     shown = printable(text[: length_max + 1])

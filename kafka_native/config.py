@@ -36,7 +36,7 @@ from ._reference.property import (
     State,
     without_secrets,
 )
-from .cleaning import clean
+from .cleaning import clean, is_utf8
 from .errors import KafkaError, KafkaException
 from .logs import LEVELS, Sink, callback_sink, default_sink, given_sink, root_of
 from .partitioners import PARTITIONERS
@@ -766,7 +766,7 @@ def _number_of(raw: str | int | float, fractions: bool) -> int | float | None:
 
 def _convert_text(declared: Property, key: str, text: str) -> str:
     name = declared.alias_of or declared.name
-    if not name.endswith(_FILE_SUFFIXES) and not _is_encodable(text, "utf-8"):
+    if not name.endswith(_FILE_SUFFIXES) and not is_utf8(text):
         _fail(f'Configuration property "{key}" is not encodable as UTF-8')
     if declared.kind == "enum":
         return _convert_enum(declared, key, text)
@@ -796,9 +796,9 @@ def _convert_text(declared: Property, key: str, text: str) -> str:
     return text
 
 
-def _is_encodable(text: str, encoding: str) -> bool:
+def _is_host_name(text: str) -> bool:
     try:
-        text.encode(encoding)
+        text.encode("idna")
     except UnicodeError:
         return False
     return True
@@ -1076,7 +1076,7 @@ def _parse_server(entry: str, protocol: str) -> tuple[str, int]:
     if _is_ipv6(entry):
         return entry, DEFAULT_PORT
     match = re.fullmatch(_SERVER, entry, re.VERBOSE)
-    if match is None or not (entry.isascii() or _is_encodable(match["host"] or "", "idna")):
+    if match is None or not (entry.isascii() or _is_host_name(match["host"] or "")):
         _fail(
             f'Invalid bootstrap server "{entry}"', "a server is host:port, or [ipv6 address]:port"
         )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native._native.message import Message
 from kafka_native._native.primitives import exact_text
+from kafka_native.cleaning import is_utf8
 from kafka_native.client_core import ClientCore, UninitializedClient
 from kafka_native.consumer_events import ConsumerCallbacks
 from kafka_native.control.consumer.consumer_control import Behaviour, ConsumerControl
@@ -531,11 +532,9 @@ def checked(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
 
 def _check_encodable(topic: str) -> None:
     """Refuse a name that no request can contain: the control thread would try it for ever."""
-    try:
-        topic.encode()
-    except UnicodeEncodeError:
+    if not is_utf8(topic):
         text = f"topic {topic} is not encodable as UTF-8"
-        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text)) from None
+        raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text))
 
 
 def position_of(partition: TopicPartition) -> tuple[str, int, int, int | None]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kafka_native._native.primitives import varint_encode
-from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType, is_utf8
+from kafka_native.cleaning import is_utf8
+from kafka_native.codecs.avro_schema import NO_DEFAULT, AvroField, AvroType
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from kafka_native.cleaning import is_utf8
 from kafka_native.codecs.errors import SchemaError
 from kafka_native.codecs.paths import below
 
@@ -236,11 +237,6 @@ def _aliases(schema: Mapping[str, Any], path: str) -> tuple[str, ...]:
     if not isinstance(aliases, (list, tuple)) or not all(isinstance(each, str) for each in aliases):
         raise SchemaError("aliases are a list of names", path)
     return tuple(aliases)
-
-
-def is_utf8(text: str) -> bool:
-    """Return whether a text of JSON can be UTF-8: it has no half of a surrogate pair."""
-    return not any("\ud800" <= each <= "\udfff" for each in text)
 
 
 def _full_name(name: Any, namespace: Any, path: str) -> str:
