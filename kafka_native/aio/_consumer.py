@@ -617,12 +617,20 @@ class AIOConsumer:
             yield
             return
         self._source.hold(1)
+        try:
+            with self._noted(taken):
+                yield
+        finally:
+            self._source.hold(-1)
+
+    @contextlib.contextmanager
+    def _noted(self, taken: Callable[[], Sequence[AnyMessage]]) -> Iterator[None]:
+        """Notes the messages of a suspended call for `_change_assignment()`."""
         self._suspended[id(taken)] = taken
         try:
             yield
         finally:
             del self._suspended[id(taken)]
-            self._source.hold(-1)
 
     async def _change_assignment(self, begin: Callable[[], PendingCall[T]]) -> T:
         """Runs a change of the assignment on the control thread. Returns its result.

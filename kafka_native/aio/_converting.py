@@ -265,19 +265,16 @@ class AsyncDeserializingConsumer(AIOConsumer, Generic[K, V]):
 
     async def _deserialized(self, messages: list[AnyMessage]) -> list[Message[K, V]]:
         """Deserialize the messages of a call. If the call is cancelled, the next one gets them."""
-        taken = messages.copy
-        self._suspended[id(taken)] = taken
         try:
-            for message in messages:
-                if message.error() is None:
-                    await self._deserialize(message)
+            with self._noted(messages.copy):
+                for message in messages:
+                    if message.error() is None:
+                        await self._deserialize(message)
         except Exception:
             raise
         except BaseException:
             self._return(messages)
             raise
-        finally:
-            del self._suspended[id(taken)]
         return messages
 
     def _return(self, messages: list[AnyMessage]) -> None:
