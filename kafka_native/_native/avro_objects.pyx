@@ -736,7 +736,7 @@ cdef int check_node(const Node *node, Py_ssize_t index, object target, object na
 
 # --- values to write ---
 
-cdef enum Part_Of:
+cdef enum CheckKind:
     NUMBER, FIELDS, ITEMS, ENTRIES, BRANCHES
 
 
@@ -747,14 +747,14 @@ cdef class IntCheck:
     The kind is that of the schema: ``int``, ``record``, ``array``, ``map`` or ``union``.
     """
 
-    cdef Part_Of kind
+    cdef CheckKind kind
     cdef list names
     cdef list checks
     cdef object choose
 
     def __cinit__(self, str kind not None, choose=None):
         """``choose``: of a union, a function that returns the check of a tuple's branch, or None, and its value."""
-        self.kind = <Part_Of><int>("int", "record", "array", "map", "union").index(kind)
+        self.kind = <CheckKind><int>("int", "record", "array", "map", "union").index(kind)
         self.names = []
         self.checks = []
         self.choose = choose

@@ -51,7 +51,7 @@ ENVIRONMENT: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 
 _HASHED: Final = re.compile(r"[0-9a-f]{8}\.[0-9]+")
 _TRUSTED: Final = b"TRUSTED CERTIFICATE"
-SUFFIXES: Final = (".pem", ".crt", ".cer")
+_SUFFIXES: Final = (".pem", ".crt", ".cer")
 """The names of files with authorities in a directory without hashed names."""
 
 
@@ -148,7 +148,7 @@ class Authorities:
         if not found:
             refuse(
                 f"{name}={path}: no certificate in PEM form in this directory",
-                f"in *{', *'.join(SUFFIXES)}",
+                f"in *{', *'.join(_SUFFIXES)}",
             )
         for each in found:
             self._load_file(each)
@@ -203,7 +203,7 @@ def files_of(directory: str) -> list[str] | None:
     names = sorted(os.listdir(directory))
     if any(_HASHED.fullmatch(each) for each in names):
         return None
-    return [each for each in names if each.endswith(SUFFIXES)]
+    return [each for each in names if each.endswith(_SUFFIXES)]
 
 
 def _certifi() -> list[str]:

@@ -272,8 +272,10 @@ class _LaneSender:
         if task.topics and self._lane.names_topics:
             # Not before: without offsets, the position of a part is counted in rows.
             part = part.filter(pc.is_in(part.column("topic"), pa.array(sorted(task.topics))))
-        if target or not part.num_rows:
-            return [(target, part)] if part.num_rows else []
+        if not part.num_rows:
+            return []
+        if target:
+            return [(target, part)]
         found = []
         for topic in pc.unique(part.column("topic")).to_pylist():
             if topic is None:
