@@ -39,6 +39,7 @@ from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit
 from kafka_native.control.group.rebalance import Kind, Listener, Step
+from kafka_native.control.positions import Key
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall
@@ -625,12 +626,33 @@ class AIOConsumer:
 
     @contextlib.contextmanager
     def _noted(self, taken: Callable[[], Sequence[AnyMessage]]) -> Iterator[None]:
-        """Notes the messages of a suspended call for `_change_assignment()`."""
+        """Notes the messages of a suspended call: no other call commits them."""
         self._suspended[id(taken)] = taken
         try:
             yield
         finally:
             del self._suspended[id(taken)]
+
+    def _suspended_from(self) -> dict[Key, int]:
+        """Returns the first offset of each partition that suspended calls hold."""
+        first: dict[Key, int] = {}
+        for taken in self._suspended.values():
+            for each in taken():
+                topic, partition, offset = each.topic(), each.partition(), each.offset()
+                if topic is not None and partition is not None and offset is not None:
+                    first[topic, partition] = min(offset, first.get((topic, partition), offset))
+        return first
+
+    def _begin_without(
+        self, first: dict[Key, int], begin: Callable[[], PendingCall[T]]
+    ) -> PendingCall[T]:
+        """Begins work of the control thread that commits no messages from these offsets on."""
+        leave_out, post = self._core._control.commits.leave_out, self._core._client.main.post
+        post(partial(leave_out, first))
+        try:
+            return begin()
+        finally:
+            post(partial(leave_out, {}))
 
     async def _change_assignment(self, begin: Callable[[], PendingCall[T]]) -> T:
         """Runs a change of the assignment on the control thread. Returns its result.
@@ -638,26 +660,17 @@ class AIOConsumer:
         It commits no messages of suspended calls: a cancelled call can give none back to a
         partition that is gone. Until it has run, calls take no more messages.
         """
-        core = self._core
-        if core._client.closed:
+        if self._core._client.closed:
             return await wait_for(begin())  # it raises the exception
-        first: dict[tuple[str, int], int] = {}
-        for taken in self._suspended.values():
-            for each in taken():
-                topic, partition, offset = each.topic(), each.partition(), each.offset()
-                if topic is not None and partition is not None and offset is not None:
-                    first[topic, partition] = min(offset, first.get((topic, partition), offset))
         self._changes_begun += 1
-        core._client.main.post(partial(core._control.commits.leave_out, first))
         try:
-            pending = begin()
+            pending = self._begin_without(self._suspended_from(), begin)
         finally:
-            core._client.main.post(self._note_change)
+            self._core._client.main.post(self._note_change)
         return await wait_for(pending)
 
     def _note_change(self) -> None:
         """Notes that a change of the assignment has run. Control thread only."""
-        self._core._control.commits.leave_out({})
         self._changes_run += 1
 
     def _is_changing(self) -> bool:
@@ -835,8 +848,16 @@ class AIOConsumer:
     # --- positions ---
 
     async def position(self, partitions: list[TopicPartition]) -> list[TopicPartition]:
-        """Returns the next offset of each partition; see `Consumer.position`."""
-        return self._core.position(partitions)
+        """Returns the next offset of each partition; see `Consumer.position`.
+
+        Messages that a waiting call of another task has taken don't count yet.
+        """
+        found, first = self._core.position(partitions), self._suspended_from()
+        for number, each in enumerate(found):
+            offset = first.get((each.topic, each.partition), each.offset)
+            if offset < each.offset:
+                found[number] = TopicPartition(each.topic, each.partition, offset, each.metadata)
+        return found
 
     async def seek(self, partition: TopicPartition | list[TopicPartition]) -> None:
         """Continues at ``partition.offset``; see `Consumer.seek`."""
@@ -908,6 +929,9 @@ class AIOConsumer:
     ) -> list[TopicPartition] | None:
         """Commits offsets to the group; see `Consumer.commit`.
 
+        Without arguments, it commits the messages that calls have returned by now. Messages that a
+        waiting call of another task has taken aren't among them.
+
         Parameters
         ----------
         message : Message, optional
@@ -918,7 +942,14 @@ class AIOConsumer:
             True: don't wait for the outcome, which ``on_commit`` gets. False: return the
             partitions, each with its ``error`` or None.
         """
-        return await wait_for(self._core._begin_commit(message, offsets, asynchronous))
+        begin = partial(self._core._begin_commit, message, offsets, asynchronous)
+        if message is not None or offsets is not None or self._core._client.closed:
+            return await wait_for(begin())
+        # Other tasks may take messages before the control thread runs this.
+        first = self._suspended_from()
+        for key, assigned in self._core._control.fetches.assigned.copy().items():
+            first.setdefault(key, assigned.position)
+        return await wait_for(self._begin_without(first, begin))
 
     async def store_offsets(
         self, message: AnyMessage | None = None, offsets: list[TopicPartition] | None = None

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from kafka_native import OFFSET_STORED, Consumer, TopicPartition
+from kafka_native import OFFSET_STORED, Consumer, KafkaException, TopicPartition
 from kafka_native.aio import AIOConsumer
 from tests.waiting import WAIT_S
 
@@ -97,6 +99,67 @@ async def test_the_next_call_counts_no_message_of_a_cancelled_call(
         await consumer.committed([TopicPartition(topic, 0)])  # the coordinator is known
         offset = await after_cancel(consumer, call, topic, lambda: ask(consumer, topic))
         assert offset == 2
+
+
+@each_call
+@in_loop
+async def test_messages_of_a_waiting_call_do_not_count_for_other_tasks(
+    client: Client, call: TakeAll
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group(**{"enable.auto.commit": False})
+    async with await client.reader(topic, **conf) as consumer:
+        assert len(await consumer.consume(2, WAIT_S)) == 2
+        task = await taking(consumer, call, topic)
+        assert await position(consumer, topic) == 2
+        assert await commit(consumer, topic) == 2
+        with pytest.raises(KafkaException, match="_NO_OFFSET"):
+            await consumer.commit(asynchronous=False)
+        task.cancel()
+        await asyncio.wait([task])
+        assert len(await consumer.consume(8, WAIT_S)) == 8
+        assert await commit(consumer, topic) == 10
+    assert await asyncio.to_thread(committed, client, conf, topic) == 10
+
+
+@each_call
+@pytest.mark.parametrize("before", [0, 2])
+@in_loop
+async def test_commit_has_no_messages_that_a_call_takes_after_it(
+    client: Client, call: TakeAll, before: int
+) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    conf = group(**{"enable.auto.commit": False})
+    async with await client.reader(topic, **conf) as consumer:
+        if before:
+            assert len(await consumer.consume(before, WAIT_S)) == before
+        await consumer.committed([TopicPartition(topic, 0)])  # the coordinator is known
+        assigned = consumer._core._control.fetches.assigned[topic, 0]
+        await until(lambda: assigned.cursor is not None)  # its broker thread fetches
+        busy = threading.Event()
+        consumer._core._client.main.post(partial(busy.wait, WAIT_S))
+        committing = asyncio.create_task(consumer.commit(asynchronous=False))
+        await asyncio.sleep(0)
+        task = await taking(consumer, call, topic)
+        busy.set()
+        await asyncio.wait([committing])
+        task.cancel()
+        await asyncio.wait([task])
+    assert await asyncio.to_thread(committed, client, conf, topic) == before
+
+
+@in_loop
+async def test_commit_after_a_seek_moves_back(client: Client) -> None:
+    topic = client.topic()
+    client.fill(topic, 10)
+    async with await client.reader(topic, **group(**{"enable.auto.commit": False})) as consumer:
+        assert len(await consumer.consume(10, WAIT_S)) == 10
+        assert await commit(consumer, topic) == 10
+        await consumer.seek(TopicPartition(topic, 0, 4))
+        assert len(await consumer.consume(1, WAIT_S)) == 1
+        assert await commit(consumer, topic) == 5
 
 
 @each_call
@@ -241,7 +304,7 @@ async def test_a_coroutine_that_is_dropped_gives_its_messages_back(client: Clien
     client.fill(topic, 10)
     async with await client.reader(topic) as consumer:
         call: Any = consumer.consume(1000, WAIT_S)
-        while await position(consumer, topic) != 10:
+        while not has_taken_all(consumer, topic):
             waiter = call.send(None)  # as its task does
             if waiter is None:  # from `asyncio.sleep(0)`
                 await asyncio.sleep(0)

@@ -395,14 +395,26 @@ class CommitManager:
             return None
         return OffsetPosition(assigned.processed, assigned.position_epoch)
 
-    def _stored_positions(self, keys: Iterable[Key]) -> dict[Key, tuple[Assigned, OffsetPosition]]:
-        """The stored positions of those partitions that are assigned."""
+    def _stored_positions(
+        self, keys: Iterable[Key], *first: Mapping[Key, int]
+    ) -> dict[Key, tuple[Assigned, OffsetPosition]]:
+        """The stored positions of those partitions that are assigned.
+
+        Messages from the offsets ``first`` on count only if the application has stored an offset.
+        """
         found = {}
         for key in keys:
             assigned = self._fetches.assigned.get(key)
             position = None if assigned is None else self.stored_position(assigned)
-            if assigned is not None and position is not None:
-                found[key] = (assigned, position)
+            if assigned is None or position is None:
+                continue
+            if position is not assigned.stored:
+                end = min(each.get(key, position.offset) for each in (*first, {}))
+                if end < position.offset:
+                    position = position._replace(offset=end)
+                    if end < 0 or not _is_ahead(assigned, position):
+                        continue
+            found[key] = (assigned, position)
         return found
 
     def _ahead(self, keys: Iterable[Key]) -> dict[Key, OffsetPosition]:
@@ -410,24 +422,22 @@ class CommitManager:
 
         A committed offset never moves back.
         """
-        found = {}
-        for key, (assigned, position) in self._stored_positions(keys).items():
-            held_from = min(
-                self._held_back.get(key, position.offset),
-                self._left_out.get(key, position.offset),
-            )
-            if held_from < position.offset and position is not assigned.stored:
-                position = position._replace(offset=held_from)
-            if _is_ahead(assigned, position):
-                found[key] = position
-        return found
+        stored = self._stored_positions(keys, self._held_back, self._left_out)
+        return {
+            key: position
+            for key, (assigned, position) in stored.items()
+            if _is_ahead(assigned, position)
+        }
 
     def hold_back(self, first: Mapping[Key, int]) -> None:
         """Commits nothing by itself from these offsets on, unless the application stores them."""
         self._held_back = first
 
     def leave_out(self, first: Mapping[Key, int]) -> None:
-        """Like `hold_back()`, until the next call: messages that a call may yet give back."""
+        """Like `hold_back()`, until the next call: messages that a call may yet give back.
+
+        A partition with an offset below 0 is left out whole.
+        """
         self._left_out = first
 
     # --- committing ---
@@ -458,7 +468,7 @@ class CommitManager:
     ) -> None:
         """Commits all stored offsets that aren't committed yet; _NO_OFFSET: there are none."""
         assigned = self._fetches.assigned
-        stored = self._stored_positions(assigned)
+        stored = self._stored_positions(assigned, self._left_out)
         changed = {
             key: position
             for key, (state, position) in stored.items()
