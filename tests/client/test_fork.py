@@ -11,6 +11,7 @@ import time
 import pytest
 
 from kafka_native.logs import Logs
+from tests.harness.libraries import no_threads_in_children
 from tests.waiting import WAIT_S
 
 from .support import Client, filled, run_program
@@ -68,10 +69,12 @@ def storm(client: Client, forks: int) -> None:
     assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
 
 
+@no_threads_in_children
 def test_children_end_despite_their_parents_threads(client: Client) -> None:
     storm(client, 15)
 
 
+@no_threads_in_children
 @pytest.mark.slow
 def test_hundreds_of_children_end(client: Client) -> None:
     storm(client, 500)
@@ -110,6 +113,7 @@ def test_a_child_ends_while_another_thread_closes_a_client(client: Client) -> No
     )
 
 
+@no_threads_in_children
 def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None:
     """uWSGI's workers are such children: the master process has imported the application."""
     run(
@@ -194,6 +198,7 @@ def test_a_child_can_use_and_drop_its_parents_messages(client: Client) -> None:
     )
 
 
+@no_threads_in_children
 @pytest.mark.parametrize(
     "program",
     {

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.libraries import no_threads_in_children
 from tests.waiting import WAIT_S, wait_for
 
 from .support import Client, read_all
@@ -151,9 +152,19 @@ def get(path: Path, url: str) -> dict[str, int]:
     ("packages", "command", "forked"),
     [
         (["gunicorn", "gevent"], GUNICORN.format(f"gevent {GRACE}"), False),
-        (["gunicorn", "gevent"], GUNICORN.format(f"gevent {GRACE} --preload"), True),
-        (["gunicorn"], GUNICORN.format("gthread --threads 4 --preload"), True),
-        (["uwsgi"], UWSGI, True),
+        pytest.param(
+            ["gunicorn", "gevent"],
+            GUNICORN.format(f"gevent {GRACE} --preload"),
+            True,
+            marks=no_threads_in_children,
+        ),
+        pytest.param(
+            ["gunicorn"],
+            GUNICORN.format("gthread --threads 4 --preload"),
+            True,
+            marks=no_threads_in_children,
+        ),
+        pytest.param(["uwsgi"], UWSGI, True, marks=no_threads_in_children),
         (["uwsgi"], f"{UWSGI} --lazy-apps", False),
     ],
     ids=[

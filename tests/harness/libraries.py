@@ -28,3 +28,13 @@ not_under_tsan = pytest.mark.skipif(under_tsan(), reason="pyarrow isn't built fo
 It starts a program after a use of pyarrow, whose allocator takes more locks for a fork than the
 runtime's deadlock detector allows. Or pyarrow works in threads of its own.
 """
+
+
+no_threads_in_children = pytest.mark.skipif(
+    under_tsan(), reason="ThreadSanitizer ends a child of fork() that reuses a parent's thread id"
+)
+"""The mark of a test whose forked children start threads.
+
+The runtime keeps the ids of the parent's threads. They are addresses, and the child's C library
+gives the same ones to new threads.
+"""
