@@ -76,6 +76,14 @@ def test_a_report_of_a_sanitizer_breaks_a_session(tmp_path: Path) -> None:
     assert (line["verdict"], line["broken"]) == ("broken", ["report.123"])
 
 
+def test_an_impossible_size_breaks_no_session(tmp_path: Path) -> None:
+    warning = "==7==WARNING: AddressSanitizer failed to allocate 0x80000000000 bytes\n"
+    (tmp_path / "report.7").write_text(warning)
+    (tmp_path / "report.8").write_text(f"{warning}==8==ERROR: AddressSanitizer: use after free\n")
+    _, [line] = recorded(tmp_path, "--record-as", "proofs", "--record")
+    assert line["broken"] == ["report.8"]
+
+
 def test_a_session_without_tests_is_broken(tmp_path: Path) -> None:
     status, [line] = recorded(tmp_path, "--record-as", "proofs", "--record", "-k", "no_such_test")
     assert status == pytest.ExitCode.NO_TESTS_COLLECTED
