@@ -74,6 +74,17 @@ class LaneScheduling(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return lane(nodeid.partition("::")[0])
 
+    def remove_node(self, node: Any) -> str | None:
+        """Forget a process that has ended. What it hasn't finished goes back to the queue.
+
+        A finished lane must not: its next process would wait for ever for the report of a test.
+        """
+        lanes = self.assigned_work[node]
+        self.assigned_work[node] = {
+            name: tests for name, tests in lanes.items() if not all(tests.values())
+        }
+        return super().remove_node(node)
+
     def _java_workers(self) -> set[Any]:
         return {
             node

@@ -145,6 +145,27 @@ def test_at_most_two_processes_start_java(tmp_path: Path) -> None:
     assert len(set(re.findall(r"ran by (\d+) no", done.stdout))) >= 2
 
 
+def test_a_crash_in_the_last_lane_leaves_no_test_out(tmp_path: Path) -> None:
+    """The crashed process has finished lanes before. They don't count as work for another one."""
+    for name in "ab":
+        (tmp_path / f"test_{name}.py").write_text("def test_one():\n    pass\n")
+    last = """
+import os, pathlib
+
+def test_crash():
+    crashed = pathlib.Path(__file__).with_name("crashed")
+    if not crashed.exists():
+        crashed.touch()
+        os._exit(1)
+
+def test_after():
+    pass
+"""
+    done = run(tmp_path, last, "-n", "1", "--no-loadscope-reorder")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "1 failed, 4 passed" in done.stdout, done.stdout
+
+
 LEFT_BEHIND = """
 import tests.conftest
 from tests.conftest import *
