@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from kafka_native._native.engine import Engine, Event
 from kafka_native._native.enums import EVENT_CONNECTED, EVENT_REPLY
@@ -74,9 +76,15 @@ def _open(engine: Engine, port: int) -> int:
     return generation
 
 
-def running_server(every: int) -> subprocess.Popen[str]:
+@contextmanager
+def running_server(every: int) -> Iterator[subprocess.Popen[str]]:
+    """Run the server. A failed test leaves its connection open, so the server is killed."""
     command = [sys.executable, "-c", SERVER, str(every)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            yield server
+        finally:
+            server.kill()
 
 
 def test_heartbeats_go_on_while_the_interpreter_lock_is_held() -> None:
@@ -103,8 +111,8 @@ def test_only_an_answered_heartbeat_that_goes_on_has_an_age() -> None:
         engine.heartbeat(0, generation, HEARTBEAT, 0, False, False, b"body", 7, 1, 5000)
         time.sleep(late_s)
         assert engine.heartbeat_age_s(0) == math.inf
+        engine.stop_heartbeat(0)  # before the answer, or there might be another heartbeat
         server.send_signal(signal.SIGCONT)
-        engine.stop_heartbeat(0)
         engine.submit(0, HEARTBEAT, 0, False, False, b"body", 8, 5000)
         tokens = [_next(engine, EVENT_REPLY).token for _ in range(2)]
         assert tokens == [7, 8]
