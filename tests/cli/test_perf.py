@@ -277,12 +277,15 @@ def test_missing_extra_is_one_line_with_the_command(
 def test_mock_command_serves_until_a_signal() -> None:
     command = [*PROGRAM, "mock", "--brokers", "2", "--topics", "a:3"]
     with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        servers = process.stdout.readline().strip().partition("=")[2]
-        with kafka_native.Producer({"bootstrap.servers": servers}) as producer:
-            assert len(producer.list_topics("a", 10).topics["a"].partitions) == 3
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        try:
+            assert process.stdout is not None
+            servers = process.stdout.readline().strip().partition("=")[2]
+            with kafka_native.Producer({"bootstrap.servers": servers}) as producer:
+                assert len(producer.list_topics("a", 10).topics["a"].partitions) == 3
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
 
 
 def test_own_mock_cluster_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
