@@ -127,6 +127,7 @@ def test_calls_raise_in_a_child_of_a_fork_outside_python(client: Client) -> None
         # take it, and it would wait for ever. C programs run no Python code in between.
         usual_s = sys.getswitchinterval()
         sys.setswitchinterval(1000)
+        time.sleep(0.1)  # threads that wait for the lock since before don't ask for it any more
         _imp.acquire_lock()  # as os.fork() does: from Python 3.13 on, the child must hold it
         child = fork(ctypes.PyDLL(None).fork)
         if child:
