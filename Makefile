@@ -176,6 +176,8 @@ test-valgrind: build $(VENV)/.test-ready ## C tests under valgrind: memory that 
 RUNTIME_address := libasan.so
 RUNTIME_thread := libtsan.so
 # allocator_may_return_null=1: tests ask for impossible sizes and expect MemoryError.
+# A fork while another thread allocates leaves the runtime's allocator locked in the child (GCC 12).
+# So a test that forks may need one of its reruns.
 OPTIONS_address := ASAN_OPTIONS=detect_leaks=0:abort_on_error=1:allocator_may_return_null=1:log_path=report UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1:log_path=report
 # intercept_tls_get_addr=0: if a thread's TLS block lies 16 bytes after the start of a page, the
 # runtime of GCC 12 reads the bytes before it as its header. The size in them is wrong, and the
