@@ -7,9 +7,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, TypeVar, overload
-
-from typing_extensions import Self
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from kafka_native.admin import AdminClient
 from kafka_native.admin.base import Handle
@@ -25,7 +23,11 @@ from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.producer import Producer
 from kafka_native.role_config import parse_host
 from kafka_native.share_consumer import ShareConsumer
-from kafka_native.statistics import ClientMetrics
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+    from kafka_native.statistics import ClientMetrics
 
 RoleT = TypeVar("RoleT")
 

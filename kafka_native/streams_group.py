@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kafka_native._native.consumer_core import ConsumerCore
 from kafka_native.client_core import ClientCore, own_client
@@ -34,9 +34,11 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.exclusive_client import ExclusiveClient
 from kafka_native.pending_call import PendingCall
 from kafka_native.protocol.streams import KeyValue, StreamsGroupHeartbeatRequest, TopicInfo
-from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Event
 from kafka_native.types import OFFSET_INVALID, ConsumerGroupMetadata, TopicPartition, Uuid
+
+if TYPE_CHECKING:
+    from kafka_native.statistics import ClientMetrics
 
 CLOSED_TEXT = "Streams group member closed"
 CLOSE_S = 30.0

@@ -32,12 +32,13 @@ from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.protocol import ProtocolError
 from kafka_native.protocol.metadata import MetadataResponse
 from kafka_native.protocol.schema import Request
-from kafka_native.statistics import ClientMetrics
 from kafka_native.threads import Empty, SimpleQueue, new_future
 from kafka_native.types import Node, TopicPartition
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 E = TypeVar("E", bound=Enum)

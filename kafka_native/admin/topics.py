@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
@@ -263,6 +262,8 @@ class TopicPartitionsPages:
     async def __anext__(self) -> TopicPartitionsPage:
         if self._over:
             raise StopAsyncIteration
+        import asyncio  # Here, because it takes as long as the rest of this package
+
         return self._turn(await asyncio.wrap_future(self._ask(self._cursor)))
 
     def _turn(self, page: TopicPartitionsPage) -> TopicPartitionsPage:

@@ -10,15 +10,20 @@ docs/guide/asyncio.md shows how to use them.
 
 from __future__ import annotations
 
-from kafka_native.aio._admin import AIOAdminClient
-from kafka_native.aio._consumer import AIOArrowStream, AIOConsumer
-from kafka_native.aio._converting import (
-    AIODeserializingShareConsumer,
-    AsyncDeserializingConsumer,
-    AsyncSerializingProducer,
-)
-from kafka_native.aio._producer import AIOProducer
-from kafka_native.aio._share_consumer import AIOShareConsumer
+from typing import TYPE_CHECKING
+
+from kafka_native.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from kafka_native.aio._admin import AIOAdminClient
+    from kafka_native.aio._consumer import AIOArrowStream, AIOConsumer
+    from kafka_native.aio._converting import (
+        AIODeserializingShareConsumer,
+        AsyncDeserializingConsumer,
+        AsyncSerializingProducer,
+    )
+    from kafka_native.aio._producer import AIOProducer
+    from kafka_native.aio._share_consumer import AIOShareConsumer
 
 __all__ = [
     "AIOAdminClient",
@@ -30,3 +35,16 @@ __all__ = [
     "AsyncDeserializingConsumer",
     "AsyncSerializingProducer",
 ]
+
+# A program rarely uses more than a few of them. The first access to a name imports its module.
+_MODULES = {
+    "AIOAdminClient": "_admin",
+    "AIOArrowStream": "_consumer",
+    "AIOConsumer": "_consumer",
+    "AIODeserializingShareConsumer": "_converting",
+    "AIOProducer": "_producer",
+    "AIOShareConsumer": "_share_consumer",
+    "AsyncDeserializingConsumer": "_converting",
+    "AsyncSerializingProducer": "_converting",
+}
+__getattr__, __dir__ = lazy_names(__name__, _MODULES)

@@ -43,7 +43,6 @@ from kafka_native.control.positions import Key
 from kafka_native.deadlines import deadline_of, left_s
 from kafka_native.errors import KafkaError, KafkaException
 from kafka_native.pending_call import PendingCall
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     OFFSET_BEGINNING,
     OFFSET_END,
@@ -56,6 +55,8 @@ from kafka_native.types import (
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 OnRebalance = Callable[["AIOConsumer", list[TopicPartition]], Awaitable[object] | object]

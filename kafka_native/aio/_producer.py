@@ -37,7 +37,6 @@ from kafka_native.producer import (
     checked_owner,
     wait_s,
 )
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import (
     ClusterMetadata,
     ConsumerGroupMetadata,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
     from kafka_native.interceptors import Chain
+    from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")
 

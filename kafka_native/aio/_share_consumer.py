@@ -33,11 +33,12 @@ from kafka_native.share_consumer import (
     exception_of,
     timeout_s_of,
 )
-from kafka_native.statistics import ClientMetrics
 from kafka_native.types import AcknowledgeType, AnyMessage, Messages, TopicPartition, Uuid
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+    from kafka_native.statistics import ClientMetrics
 
 CommitCallback = Callable[
     [dict[TopicPartition, set[int]], KafkaException | None], Awaitable[object] | object

@@ -16,7 +16,7 @@ PACKAGE = "kafka_native"
 # import each other.
 # `_native.enums`, the codes of C, imports nothing, so it is a layer below `_native`.
 LAYERS = [
-    {"_native.enums", "threads", "cleaning", "unset_fields", "protobuf_parser"},
+    {"_native.enums", "threads", "cleaning", "lazy", "unset_fields", "protobuf_parser"},
     {"_reference"},
     {"errors"},
     {"_native"},
@@ -133,6 +133,18 @@ def test_python_imports_go_down() -> None:
             for line, module in imported(path)
             if module.split(".")[0] == PACKAGE and not may_import(own, first_part(module))
         ]
+    assert not wrong
+
+
+def test_only_type_checkers_import_typing_extensions() -> None:
+    """No package that we depend on brings it on each Python."""
+    wrong = [
+        str(path)
+        for path in MODULES
+        if path.suffix == ".py"
+        for node in parsed(tree.text_of(path)).body
+        if isinstance(node, ast.ImportFrom) and node.module == "typing_extensions"
+    ]
     assert not wrong
 
 
