@@ -10,7 +10,6 @@ import confluent_kafka
 from bench.adapters import (
     Figures,
     Task,
-    asyncio_api,
     consumer_api,
     import_time,
     producer_api,
@@ -66,8 +65,10 @@ def arrow(task: Task) -> Figures:
 
 
 def aio_produce(task: Task) -> Figures:
-    """See asyncio_api."""
+    """See asyncio_api. Its import is here, because it takes a part of a short run."""
     from confluent_kafka import aio  # older releases don't have it
+
+    from bench.adapters import asyncio_api
 
     return asyncio_api.aio_produce(aio, task)
 
@@ -75,6 +76,8 @@ def aio_produce(task: Task) -> Figures:
 def aio_poll(task: Task) -> Figures:
     """See asyncio_api."""
     from confluent_kafka import aio
+
+    from bench.adapters import asyncio_api
 
     return asyncio_api.aio_poll(confluent_kafka, aio, task, AIO_MESSAGES, **TUNING)
 

@@ -34,7 +34,6 @@ from kafka_native.arrow import (
     checked_records,
 )
 from kafka_native.client_core import ClientCore, new_role
-from kafka_native.codecs.codec import Codec
 from kafka_native.consumer import CLOSE_S, Consumer
 from kafka_native.consumer_calls import CLOSED_TEXT
 from kafka_native.consumer_events import OnCommit
@@ -56,6 +55,7 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kafka_native.codecs.codec import Codec
     from kafka_native.statistics import ClientMetrics
 
 T = TypeVar("T")

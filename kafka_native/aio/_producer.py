@@ -19,10 +19,8 @@ from kafka_native._native.message import Message
 from kafka_native._native.methods import implemented_by
 from kafka_native._native.producer_core import ProducerCore
 from kafka_native.aio._callbacks import CALLBACKS, Callbacks, called, serve
-from kafka_native.aio._consumer import AIOConsumer
 from kafka_native.aio._loop import Line, Waiter, call_in_loop, end_threads, running_loop, wait_for
 from kafka_native.client_core import ClientCore, new_role
-from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
 from kafka_native.config import check_is_mapping
 from kafka_native.control.main_thread import bound_s
 from kafka_native.control.producer.transaction_calls import Kind
@@ -51,6 +49,8 @@ from kafka_native.types import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+    from kafka_native.aio._consumer import AIOConsumer
+    from kafka_native.codecs.encoded_rows import ColumnCodec, Columns
     from kafka_native.interceptors import Chain
     from kafka_native.statistics import ClientMetrics
 
