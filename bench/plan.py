@@ -12,8 +12,8 @@ from bench.report import Rounds
 from bench.variants import base_of
 
 # Of one measurement: the start of its process, the topic, and the broker's way to rest.
-RUN_S = 4.0
-ROUND_S = 3.0  # the produce run that a round of consumers reads
+RUN_S = 1.5
+ROUND_S = 1.0  # the produce run that a round of consumers reads
 PARTITION_S = 0.004  # to make, count and delete a partition
 MESSAGE_S = 2e-6  # of a client that no earlier run has measured
 COUNTED = ("cold", "imports", "call")  # their number of repetitions is their own
