@@ -151,7 +151,7 @@ def rounds_of(
                     continue
                 try:
                     figures = once(adapter, scenario, ready)
-                except MeasurementError as error:
+                except (MeasurementError, confluent_kafka.KafkaException) as error:
                     console.print(f"  {scenario}: {adapter} failed:\n{error}", highlight=False)
                     failed[adapter] = last_line(str(error))
                     del found[adapter]

@@ -12,6 +12,8 @@ from typing import NamedTuple
 import confluent_kafka
 import psutil
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient as Witness
+from confluent_kafka.admin import OffsetSpec
 
 import kafka_native
 from kafka_native import Producer
@@ -24,6 +26,8 @@ LEADERLESS = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
 )
 # Partitions of one request. A controller rejects requests that create 10,000 records.
 MADE_AT_ONCE = 9_000
@@ -175,31 +179,26 @@ def landed(bootstrap: str, name: str, partitions: int, wanted: int) -> int:
 
     confluent_kafka counts them, because it isn't the client measured.
     """
-    witness = confluent_kafka.Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "bench-witness"}
-    )
+    witness = Witness({"bootstrap.servers": bootstrap})
     deadline = time.monotonic() + LANDING_S
-    try:
-        while True:
-            total = 0
-            for number in range(partitions):
-                total += _messages(witness, confluent_kafka.TopicPartition(name, number))
-            if total >= wanted or time.monotonic() > deadline:
-                return total
-            time.sleep(0.1)
-    finally:
-        witness.close()
+    while True:
+        total = _messages(witness, name, partitions)
+        if total >= wanted or time.monotonic() > deadline:
+            return total
+        time.sleep(0.1)
 
 
-def _messages(witness: confluent_kafka.Consumer, partition: confluent_kafka.TopicPartition) -> int:
-    """Return the number of messages in a partition. A new topic may have no leader for a while."""
+def _messages(witness: Witness, name: str, partitions: int) -> int:
+    """Return the sum of the ends. For a while a new topic may be unknown or have no leaders."""
+    ends = {
+        confluent_kafka.TopicPartition(name, number): OffsetSpec.latest()
+        for number in range(partitions)
+    }
     deadline = time.monotonic() + LEADER_S
     while True:
         try:
-            low, high = witness.get_watermark_offsets(partition, timeout=30)
+            return sum(each.result().offset for each in witness.list_offsets(ends).values())
         except confluent_kafka.KafkaException as error:
             if error.args[0].code() not in LEADERLESS or time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
-        else:
-            return int(high - low)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import click
@@ -73,23 +75,33 @@ def test_targets_beside_the_best_peer_and_by_difference() -> None:
     assert verdicts("cold", rounds) == ["first ms - raw: 45.00, target at most 50: reached"]
 
 
-def test_a_new_partition_without_a_leader_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    replies: list[int | tuple[int, int]] = [KafkaError.NOT_LEADER_FOR_PARTITION, (2, 7)]
+@pytest.mark.parametrize(
+    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._UNKNOWN_PARTITION]
+)
+def test_a_new_topic_without_leaders_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    replies: list[int | KafkaError] = [7, KafkaError(code), 7, 8]
 
     class Witness:
-        def get_watermark_offsets(self, *_: object, timeout: float) -> tuple[int, int]:
-            reply = replies.pop(0)
-            if isinstance(reply, int):
-                raise confluent_kafka.KafkaException(KafkaError(reply))
-            return reply
+        def list_offsets(self, ends: dict[Any, Any]) -> dict[Any, Future[Any]]:
+            return {partition: self.reply() for partition in ends}
 
-    partition = confluent_kafka.TopicPartition("topic", 0)
+        def reply(self) -> Future[Any]:
+            future: Future[Any] = Future()
+            reply = replies.pop(0)
+            if isinstance(reply, KafkaError):
+                future.set_exception(confluent_kafka.KafkaException(reply))
+            else:
+                future.set_result(SimpleNamespace(offset=reply))
+            return future
+
     witness: Any = Witness()
-    assert bench.broker._messages(witness, partition) == 5
-    replies[:] = [KafkaError.TOPIC_AUTHORIZATION_FAILED]
+    assert bench.broker._messages(witness, "topic", 2) == 15
+    replies[:] = [7, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)]
     with pytest.raises(confluent_kafka.KafkaException):
-        bench.broker._messages(witness, partition)
+        bench.broker._messages(witness, "topic", 2)
     monkeypatch.setattr(bench.broker, "LEADER_S", -1.0)
-    replies[:] = [KafkaError.NOT_LEADER_FOR_PARTITION]
+    replies[:] = [7, KafkaError(code)]
     with pytest.raises(confluent_kafka.KafkaException):
-        bench.broker._messages(witness, partition)
+        bench.broker._messages(witness, "topic", 2)
