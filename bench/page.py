@@ -264,15 +264,18 @@ def facts(environment: Environment) -> list[str]:
 
 
 def better(results: Results) -> list[str]:
-    """Return a line for each figure whose median is better for another client."""
+    """Return a line for each figure whose median, as shown, is better for another client."""
     lines = []
     for group in GROUPS:
         for scenario in measured(group, results):
             rounds = results.scenarios[scenario.name]
             peers = [name for name in ordered(rounds) if name != OURS and name not in LIMITS]
             for measure in columns(scenario, rounds) if OURS in rounds else []:
-                mine = middle(measure, rounds[OURS])
-                found = {name: middle(measure, rounds[name]) for name in peers}
+                found = {
+                    name: round(middle(measure, rounds[name]), measure.digits)
+                    for name in (OURS, *peers)
+                }
+                mine = found.pop(OURS)
                 ahead = [
                     f"{title_of(name)} {theirs:{measure.form}}"
                     for name, theirs in found.items()

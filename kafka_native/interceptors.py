@@ -68,8 +68,9 @@ class ProducerInterceptor:
     def on_acknowledgement(self, error: KafkaError | None, message: Message) -> None:
         """Called in poll() or flush(), before ``on_delivery``, when a message succeeded or failed.
 
-        It is also called when `produce` refuses a message, and for a message that gets an
-        ``_error`` of `produce_batch`. In these two cases it is called before the call returns.
+        It is also called when a call raises after `on_send`, for each message that isn't queued,
+        and for a message that gets an ``_error`` of `produce_batch`. In these cases it is called
+        before the call ends.
 
         :param error: The reason of the failure; None if the message was delivered.
         """
@@ -185,10 +186,9 @@ class Chain:
         """Return the message of `Producer.produce` as the interceptors changed it."""
         return self.on_send(ProducerRecord(topic, value, key, partition, headers, timestamp))
 
-    def raised(self, record: ProducerRecord, raised: BufferError | KafkaException) -> None:
+    def raised(self, record: ProducerRecord, raised: BaseException) -> None:
         """Report to every interceptor the exception with which the producer refused a message."""
-        is_full = isinstance(raised, BufferError)
-        self.refused(record, KafkaError(KafkaError._QUEUE_FULL) if is_full else raised.args[0])
+        self.refused(record, _error_of(raised))
 
     def refused(self, record: ProducerRecord, error: KafkaError) -> None:
         """Report to every interceptor that the producer didn't queue a message."""
@@ -229,6 +229,18 @@ class Chain:
         for each in self.interceptors:
             self._logger.debug("%s is closed", type(each).__name__)
             _call(self._logger, each, "close")
+
+
+def _error_of(raised: BaseException) -> KafkaError:
+    """Return an exception of produce() as the error of a delivery report."""
+    if isinstance(raised, KafkaException):
+        error: KafkaError = raised.args[0]
+        return error
+    if isinstance(raised, BufferError):
+        return KafkaError(KafkaError._QUEUE_FULL)
+    is_argument = isinstance(raised, (TypeError, ValueError, OverflowError))
+    code = KafkaError._INVALID_ARG if is_argument else KafkaError._FAIL
+    return KafkaError(code, f"{type(raised).__name__}: {raised}")
 
 
 def intercept(client: Any, mixin: type, chain: Chain) -> None:
@@ -304,7 +316,7 @@ class ProducerHooks(ProducerBase):
                 timestamp=record.timestamp,
                 headers=record.headers,
             )
-        except (BufferError, KafkaException) as error:
+        except Exception as error:
             chain.raised(record, error)
             raise
 
@@ -358,7 +370,7 @@ class ProducerHooks(ProducerBase):
                 [row.timestamp for row in sent],
                 self._report(on_delivery),
             )
-        except (BufferError, KafkaException) as error:
+        except Exception as error:
             for row in sent[getattr(error, "queued", 0) :]:
                 self._chain.raised(row, error)
             raise
@@ -414,7 +426,14 @@ class ProducerHooks(ProducerBase):
             )
             rows.append(row)
         report = self._report(on_delivery if callback is None else callback)
-        queued = super().produce_batch(topic, rows, partition, None, report)
+        try:
+            queued = super().produce_batch(topic, rows, partition, None, report)
+        except KafkaException:
+            raise  # some of the messages may be queued, and get a report
+        except Exception as error:  # nothing is queued
+            for record in sent:
+                self._chain.raised(record, error)
+            raise
         for message, row, record in zip(messages, rows, sent, strict=True):
             message.pop("_error", None)
             if "_error" in row:

@@ -5,6 +5,7 @@ It orders the messages of all partitions by time.
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from importlib.util import find_spec
 
@@ -20,7 +21,10 @@ def missing() -> str | None:
 
 
 def arrow(task: Task) -> Figures:
-    """Read with poll(), up to 100,000 rows a call, from the second call on."""
+    """Read with poll(), up to 100,000 rows a call, from the second call on.
+
+    poll() may return no rows before its timeout.
+    """
     from kafkarrow import ConsumerManager, SourceTopic
 
     conf = {"bootstrap.servers": task.bootstrap, "queued.min.messages": "1000000"}
@@ -28,14 +32,15 @@ def arrow(task: Task) -> Figures:
     manager = ConsumerManager(conf, [SourceTopic.from_earliest(task.topic)], batch_size=size)
 
     def rows() -> int:
-        count: int = manager.poll(timeout_ms=int(WAIT_S * 1e3)).num_rows
-        return count
+        deadline = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline:
+            if count := manager.poll(timeout_ms=int(WAIT_S * 1e3)).num_rows:
+                return int(count)
+        raise RuntimeError(f"only {taken} of {task.count} messages came")
 
+    taken = 0
     first = taken = rows()
     watch = Stopwatch()
     while taken < task.count:
-        more = rows()
-        if not more:
-            raise RuntimeError(f"only {taken} of {task.count} messages came")
-        taken += more
+        taken += rows()
     return watch.figures(taken - first)

@@ -337,6 +337,41 @@ static int append_record(struct kn_accumulator *accumulator, const struct kn_app
     return KN_OK;
 }
 
+/* Under lock: appends the first records that only need room in the open batch. Returns their number,
+ * which may be 0. Checks once what append_ready() and append_record() check for each record. */
+static int32_t append_plain(struct kn_accumulator *accumulator, const struct kn_append *appends,
+                            int32_t count, struct kn_notice *notice)
+{
+    struct kn_batch *batch = accumulator->open;
+    if (!batch || batch->opaques || accumulator->partition == KN_STAGING) return 0;
+    struct kn_buffer *plain = batch->plain;
+    size_t begin_bytes = plain->size_bytes, end_bytes = plain->capacity_bytes;
+    if (end_bytes > accumulator->batch_limit_bytes) end_bytes = accumulator->batch_limit_bytes;
+    /* the last record of a batch completes it, so append_record() has to append it */
+    int32_t room = config_of(accumulator)->batch_messages - 1 - batch->writer.record_count;
+    int32_t done = 0, timed = 1;
+    int64_t budget_bytes = 0;
+    if (count > room) count = room;
+    for (; done < count; done++) {
+        const struct kn_append *append = &appends[done];
+        const struct kn_message *message = append->message;
+        if (message->opaque || append->sticks != appends[0].sticks ||
+            plain->size_bytes + append->bound_bytes > end_bytes)
+            break;
+        if (write_record(&batch->writer, plain, append->timestamp_ms, message) != KN_OK) break;
+        budget_bytes += append->budget_bytes;
+        timed &= append->timed;
+    }
+    if (done == 0) return 0;
+    batch->budget_bytes += budget_bytes;
+    if (!timed) batch->created_ms = -1;
+    if (appends[0].sticks)
+        count_stuck(accumulator, (int64_t)(plain->size_bytes - begin_bytes), notice);
+    accumulator->last_buffer = plain;
+    accumulator->last_end = plain->data + plain->size_bytes;
+    return done;
+}
+
 /* Under lock. With thousands of partitions the CPU cache has none of this partition's memory. The
  * thread would wait for the batch, the buffer and the bytes one after another, so it prefetches
  * them. A prefetch reads nothing, so the memory may be freed already. */
@@ -382,6 +417,8 @@ int kn_accumulator_append_run(struct kn_accumulator *accumulator, const struct k
             if (status != KN_OK) break;
             done++;
             notice->completed = 0;
+            if (done < count && notice->move_on == KN_STAY)
+                done += append_plain(accumulator, appends + done, count - done, notice);
             continue;
         }
         kn_mutex_unlock(&accumulator->lock);

@@ -21,7 +21,8 @@
 #define UNSENT_BYTES_MAX ((size_t)2 << 20)
 /* keeps the socket busy; the broker handles a connection's requests one by one */
 #define PIPELINE_MAX 5
-#define DUE_SLACK_US 250 /* the clock was read earlier in this iteration */
+#define LEAST_PERIOD_US 10000000 /* how long the least time of a response counts, at least */
+#define DUE_SLACK_US 250         /* the clock was read earlier in this iteration */
 #define NO_MEMORY_BACKOFF_US 100000
 /* minimum timeout of a request whose messages are about to expire */
 #define LAST_CHANCE_US 1000000
@@ -656,6 +657,19 @@ static void on_written(struct kn_produce *produce) /* acks=0: there is no respon
     }
 }
 
+static void note_response_time(struct kn_response_times *times, int64_t sent_us, int64_t now_us)
+{
+    int64_t taken_us = now_us > sent_us ? now_us - sent_us : 1;
+    times->last_us = taken_us;
+    if (now_us >= times->period_ends_us) {
+        times->least_us = times->least_of_period_us;
+        times->least_of_period_us = taken_us;
+        times->period_ends_us = now_us + LEAST_PERIOD_US;
+    }
+    if (taken_us < times->least_of_period_us) times->least_of_period_us = taken_us;
+    if (!times->least_us || taken_us < times->least_us) times->least_us = taken_us;
+}
+
 static void on_produce_done(struct kn_request *request, int status, struct kn_chunk *chunk,
                             struct kn_span body)
 {
@@ -669,9 +683,15 @@ static void on_produce_done(struct kn_request *request, int status, struct kn_ch
         batch->acked_us = now_us;
         if (request->was_written) batch->attempts++;
     }
-    if (status != KN_OK) on_failure(produce, status, now_us);
-    else if (request->flags & KN_REQUEST_NO_REPLY) on_written(produce);
-    else on_response(produce, body, now_us);
+    if (status != KN_OK) {
+        on_failure(produce, status, now_us);
+    } else if (request->flags & KN_REQUEST_NO_REPLY) {
+        on_written(produce);
+    } else {
+        if (request->sent_us)
+            note_response_time(&produce->sender->response_times, request->sent_us, now_us);
+        on_response(produce, body, now_us);
+    }
     free(request->pieces);
     free(produce);
 }
@@ -738,15 +758,28 @@ static int64_t note_blocked(struct kn_sender *sender, int64_t now_us, int64_t ne
     return next_us;
 }
 
-/* Returns whether another request may be picked now. Beyond the in-flight limit a request is only
- * encoded ahead, and only if it is full: a smaller one should wait and grow. */
+/* Returns whether a request waits at the broker, which handles a connection's requests one by one. If
+ * a response takes longer than the least time, the rest is the time of the requests before it. Over
+ * a long distance many requests are in flight, and none waits. */
+static int is_request_waiting(const struct kn_sender *sender)
+{
+    const struct kn_response_times *times = &sender->response_times;
+    int32_t in_flight = sender->broker->in_flight;
+    return in_flight > 1 && in_flight * (times->last_us - times->least_us) > times->last_us;
+}
+
+/* Returns whether another request may be picked now. While one waits at the broker, a small one waits
+ * here, where it can grow. Beyond the in-flight limit a request is only encoded ahead, and only if
+ * it is full. */
 static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
 {
     const struct kn_producer *producer = sender->producer;
     int32_t ahead = producer->workers.size + 1 < KN_ENCODE_QUEUE_MAX ? producer->workers.size + 1
                                                                      : KN_ENCODE_QUEUE_MAX;
     if (sender->encode_queue.count >= ahead) return 0;
-    if (can_send && sender->broker->in_flight + sender->encode_queue.count < limit) return 1;
+    if (can_send && sender->broker->in_flight + sender->encode_queue.count < limit &&
+        (sender->picked_full || !is_request_waiting(sender)))
+        return 1;
     return kn_producer_compresses(producer) && sender->picked_full;
 }
 

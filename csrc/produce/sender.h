@@ -11,8 +11,8 @@
  * writing from their buffers until then.
  *
  * A request has at most one batch per partition, from all ready partitions, up to about 1 MB. A few
- * requests are in flight at once. The sender builds none while much is unsent, so under load
- * batches grow by themselves. */
+ * requests are in flight at once. The sender builds none while much is unsent, and no small one
+ * while another one waits at the broker, so under load batches grow by themselves. */
 #ifndef KN_PRODUCE_SENDER_H
 #define KN_PRODUCE_SENDER_H
 
@@ -26,6 +26,13 @@
 #include "produce/produce_codec.h"
 #include "produce/producer.h"
 
+struct kn_response_times { /* from the writing of a request to its response; 0: no response yet */
+    int64_t last_us;
+    int64_t least_us; /* of this period and the one before it */
+    int64_t least_of_period_us;
+    int64_t period_ends_us;
+};
+
 struct kn_sender {
     /* immutable */
     struct kn_broker *broker;
@@ -36,6 +43,7 @@ struct kn_sender {
     int64_t held_until_us;       /* end of the broker's throttle time */
     /* the last pick filled a request, and more batches are ready */
     bool picked_full;
+    struct kn_response_times response_times;
     bool purging; /* a purge is running: a batch that fails isn't tried again */
     struct kn_encode_queue encode_queue;
 };

@@ -229,6 +229,14 @@ static int append_one(struct kn_topic *topic, struct kn_append *append)
     return status;
 }
 
+/* Whether a record goes where the one before it sticks: neither has a key, and it is the same
+ * moment. */
+static inline int sticks_like(const struct kn_append *before, const struct kn_append *append)
+{
+    return before->sticks && !before->message->key && !append->message->key &&
+           append->message->partition < 0 && append->wall_ms == before->wall_ms;
+}
+
 /* The partition of the record that ended a run, chosen once. table NULL: not chosen. */
 struct chosen {
     const struct kn_partition_table *table;
@@ -248,8 +256,10 @@ static int append_run(struct kn_topic *topic, struct kn_append *appends, int32_t
     if (!table) return produce_staged(topic, appends, count, appended);
     accumulator = chosen->table == table ? chosen->accumulator
                                          : choose_partition(topic, table, &appends[0]);
-    while (run < count && (next = choose_partition(topic, table, &appends[run])) == accumulator)
-        run++;
+    for (; run < count; run++) {
+        if (sticks_like(&appends[run - 1], &appends[run])) appends[run].sticks = 1;
+        else if ((next = choose_partition(topic, table, &appends[run])) != accumulator) break;
+    }
     int status = !accumulator ? produce_staged(topic, appends, run, appended)
                               : append_to(topic, table, accumulator, appends, run, appended);
     *chosen = (struct chosen){*appended == run && run < count ? table : NULL, next};

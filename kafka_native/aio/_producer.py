@@ -210,7 +210,7 @@ class AIOProducer(Callbacks, AIOProducerCore):
         changed = sent.topic, sent.value, sent.key, sent.partition, callback, report
         try:
             await self._queue(*changed, sent.timestamp, sent.headers)
-        except (BufferError, KafkaException) as error:
+        except (Exception, asyncio.CancelledError) as error:
             chain.raised(sent, error)
             raise
 

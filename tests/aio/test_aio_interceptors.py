@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any
 
@@ -84,6 +85,18 @@ async def test_interceptors_see_a_message_that_is_refused(client: Client) -> Non
         with pytest.raises(KafkaException, match="MSG_SIZE_TOO_LARGE"):
             await producer.produce(topic, bytes(2_000_000))
         assert [call[:3] for call in calls[1:]] == [("A", "ack", "MSG_SIZE_TOO_LARGE")]
+
+
+@in_loop
+async def test_interceptors_see_a_message_whose_call_is_cancelled(client: Client) -> None:
+    calls: list[tuple[Any, ...]] = []
+    conf = {"queue.buffering.max.messages": 1, "bootstrap.servers": "127.0.0.1:1"}
+    producer = client.producer(**conf, interceptors=[Sending("A", calls)])
+    await producer.produce("t", b"1")
+    with pytest.raises(asyncio.TimeoutError):
+        await asyncio.wait_for(producer.produce("t", b"2"), 0.05)
+    assert calls[1:] == [("A", "send", b"2"), ("A", "ack", "_FAIL", b"2A")]
+    await producer.close(0)
 
 
 @in_loop

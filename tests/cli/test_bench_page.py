@@ -75,6 +75,19 @@ def test_the_page_has_the_figures_of_a_run(small: Path) -> None:
         assert fact in page
 
 
+def test_a_client_is_better_only_in_shown_digits(tmp_path: Path) -> None:
+    run = json.loads(json.dumps(SMALL))
+    run["scenarios"]["produce"] = {
+        "kafka_native": [figures(1.0, 0.2)],
+        "new_peer": [figures(0.9999, 0.19999)],
+    }
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps(run))
+    page = page_of(Results.read(path))
+    better = page.partition("## Where another client is better")[2].partition("\n## ")[0]
+    assert better.strip() == "In no table below."
+
+
 def test_the_command_draws_the_charts(small: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     done = CliRunner().invoke(main, [str(small), "--page", str(page)], catch_exceptions=False)

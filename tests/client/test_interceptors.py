@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -199,10 +200,38 @@ def test_message_that_is_refused_is_acknowledged_with_the_error(
         with pytest.raises(KafkaException):
             producer.produce(topic, b"x" * 3000)
         assert calls[1][:3] == ("a", "ack", "MSG_SIZE_TOO_LARGE")
-        with pytest.raises(TypeError):
-            producer.produce(topic, 5)
-        assert len(calls) == 3, "a wrong call is no outcome of a message"
         producer.purge()
+
+
+@pytest.mark.parametrize(
+    "send",
+    [
+        lambda producer, topic: producer.produce(topic, 5),
+        lambda producer, topic: producer.produce(topic, "v", partition="0"),
+        lambda producer, topic: producer.produce(topic, "v", callback=5),
+        lambda producer, topic: producer.produce_many(topic, [5]),
+        lambda producer, topic: producer.produce_batch(topic, [{"value": 5}]),
+    ],
+)
+def test_wrong_arguments_are_acknowledged_with_the_error(
+    client: Client, topic: str, calls: Calls, send: Callable[[Any, str], object]
+) -> None:
+    """Otherwise an interceptor would wait for ever for what it began in on_send()."""
+    with client.producer(interceptors=[Sending("a", calls, mark=False)]) as producer:
+        with pytest.raises(TypeError):
+            send(producer, topic)
+        assert [each[1] for each in calls] == ["send", "ack"]
+        assert calls[1][2] == "_INVALID_ARG"
+
+
+def test_closed_producer_acknowledges_with_an_error(
+    client: Client, topic: str, calls: Calls
+) -> None:
+    producer = client.producer(interceptors=[Sending("a", calls, mark=False)])
+    producer.close()
+    with pytest.raises(RuntimeError):
+        producer.produce(topic, "v")
+    assert [each[:3] for each in calls[-2:]] == [("a", "send", "v"), ("a", "ack", "_FAIL")]
 
 
 def test_full_queue_is_acknowledged_with_the_error(

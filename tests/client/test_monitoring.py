@@ -294,6 +294,8 @@ def test_failed_messages_have_an_error_in_their_span(
         [refused] = named(exporter, f"send {topic}")
         assert (refused.attributes or {})["error.type"] == "MSG_SIZE_TOO_LARGE"
         assert refused.status.status_code is StatusCode.ERROR
+        with pytest.raises(TypeError):
+            producer.produce(topic, 5)
         producer.produce("no-such-topic-" + topic, b"x")
         producer.purge()
         assert producer.flush(WAIT_S) == 0

@@ -79,7 +79,8 @@ UNUSED static void finish(struct kn_produce *produce_request, int written, int s
     CHECK(exact);
     if (body_bytes) memcpy(exact, body, body_bytes);
     produce_request->request.was_written = (uint8_t)written;
-    if (written) produce_request->request.sent_us = kn_clock_us();
+    if (written && !produce_request->request.sent_us)
+        produce_request->request.sent_us = kn_clock_us();
     produce_request->request.on_done(&produce_request->request, status,
                                      status == KN_OK && body ? &chunk : NULL,
                                      kn_span_of(exact, body_bytes));

@@ -196,6 +196,68 @@ static void test_requests_in_flight_and_unsent_bytes_are_limited(void)
     teardown();
 }
 
+/* The response to the oldest request comes after this time. */
+static void answer_after(int64_t taken_us)
+{
+    struct kn_produce *request = sent_first();
+    CHECK(request);
+    request->request.sent_us = kn_clock_us() - taken_us;
+    answer_with(request, (struct answer[]){{"one", 0, 0, NULL, 0}}, 1, 0);
+}
+
+/* How many requests are in flight after some more messages. */
+static int32_t in_flight_after(int32_t message_count)
+{
+    for (int32_t i = 0; i < message_count; i++) {
+        produce(topic, 0, "x");
+        step();
+    }
+    return broker.in_flight;
+}
+
+static void test_a_small_request_waits_while_one_waits_at_the_broker(void)
+{
+    setup_with(small_batches);
+    CHECK_EQ(in_flight_after(1), 1);
+    answer_after(50000);
+    CHECK_EQ(in_flight_after(9), 5); /* a long way: the broker has answered at once */
+    answer_after(55000);
+    CHECK_EQ(in_flight_after(1), 5);
+    for (int32_t in_flight = 4; in_flight >= 2; in_flight--) {
+        answer_after(200000); /* they came after others */
+        CHECK_EQ(in_flight_after(1), in_flight);
+    }
+    sender->picked_full = 1; /* a full request wouldn't grow */
+    CHECK_EQ(in_flight_after(0), 2);
+    CHECK_EQ(in_flight_after(1), 3);
+    sender->picked_full = 0;
+    while (broker.in_flight > 0) {
+        answer_after(200000);
+        CHECK(in_flight_after(0) <= 2);
+        step();
+    }
+    check_idle();
+    teardown();
+}
+
+static void test_the_least_time_of_a_response_is_a_recent_one(void)
+{
+    setup_with(small_batches);
+    const struct kn_response_times *times = &sender->response_times;
+    int64_t taken_us[] = {1000, 200000, 200000, 200000};
+    for (int i = 0; i < 4; i++) {
+        CHECK_EQ(in_flight_after(1), 1);
+        answer_after(taken_us[i]);
+        CHECK(times->last_us >= taken_us[i]);
+        /* it counts in its own period and in the next one */
+        CHECK(i < 3 ? times->least_us < 100000 : times->least_us >= 200000);
+        CHECK(times->period_ends_us > kn_clock_us() + 5000000);
+        if (i > 0) sender->response_times.period_ends_us = kn_clock_us();
+    }
+    check_idle();
+    teardown();
+}
+
 static void test_unsent_requests_are_limited_where_asked(void)
 {
     setup_with(small_batches);
@@ -752,6 +814,8 @@ int main(void)
     RUN(test_lingering_partition_is_looked_at_again_in_time);
     RUN(test_flush_sends_lingering_batches_at_once);
     RUN(test_requests_in_flight_and_unsent_bytes_are_limited);
+    RUN(test_a_small_request_waits_while_one_waits_at_the_broker);
+    RUN(test_the_least_time_of_a_response_is_a_recent_one);
     RUN(test_unsent_requests_are_limited_where_asked);
     RUN(test_request_ends_at_about_a_megabyte);
     RUN(test_topic_ids_are_used_only_when_every_topic_has_one);

@@ -459,6 +459,67 @@ static void test_a_run_goes_on_elsewhere_when_a_batch_is_full(void)
     teardown();
 }
 
+/* A message of a mixed run: with and without key, callback, time and sticking. */
+static struct kn_message mixed_message(int number)
+{
+    static char values[41][41];
+    static int opaques[41];
+    memset(values[number], 'a' + number % 26, (size_t)(number * 7 % 40));
+    struct kn_message message = message_of_text(number % 5 == 2 ? "key" : NULL, values[number]);
+    message.partition = number % 3 ? 0 : -1; /* the only partition, in both cases */
+    message.timestamp_ms = 1700000000000 + number / 4;
+    message.wall_ms = number % 11 ? message.timestamp_ms : KN_TIMESTAMP_GIVEN;
+    if (number >= 20 && number % 4 == 0) message.opaque = &opaques[number];
+    return message;
+}
+
+/* Describes the batches of the only partition, and empties it. */
+static const char *describe_batches(void)
+{
+    static char text[2][1 << 12];
+    static int turn;
+    char *at = text[turn ^= 1];
+    int64_t next_us;
+    struct kn_batch *batch;
+    while ((batch = kn_accumulator_take(partition_of(0), &brokers[0], kn_clock_us() + 1000000,
+                                        &next_us))) {
+        at += sprintf(at, "%d records, %zu bytes, budget %lld, %s:", batch->writer.record_count,
+                      batch->plain->size_bytes, (long long)batch->budget_bytes,
+                      batch->created_ms < 0 ? "untimed" : "timed");
+        for (int32_t i = 0; batch->opaques && i < batch->writer.record_count; i++)
+            at += sprintf(at, " %p", batch->opaques[i]);
+        at += sprintf(at, " %s\n", values_of(batch));
+        kn_accumulator_settle(partition_of(0), batch);
+    }
+    return text[turn];
+}
+
+static void test_a_run_fills_the_same_batches_as_single_calls(void)
+{
+    static const int32_t limits[][2] = {{10000, 1000000}, {7, 1000000}, {10000, 300}, {1, 100}};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        struct kn_message messages[40];
+        int32_t queued;
+        setup();
+        engine->config.produce.batch_messages = limits[i][0];
+        engine->config.produce.batch_bytes = limits[i][1];
+        set_partitions(1);
+        for (int number = 0; number < 40; number++) {
+            messages[number] = mixed_message(number);
+            CHECK_EQ(kn_topic_produce(topic, &messages[number]), KN_OK);
+        }
+        int64_t stuck_bytes = partition_of(0)->stuck_bytes;
+        const char *single = describe_batches();
+        partition_of(0)->stuck_bytes = 0;
+        CHECK_EQ(kn_topic_produce_run(topic, messages, 40, &queued), KN_OK);
+        CHECK_EQ(queued, 40);
+        if (i < 2) CHECK_EQ(partition_of(0)->stuck_bytes, stuck_bytes);
+        CHECK(strcmp(describe_batches(), single) == 0);
+        CHECK_EQ(atomic_load(&engine->producer.budget.bytes), 0);
+        teardown();
+    }
+}
+
 static void setup_with(enum kn_partitioner partitioner)
 {
     setup();
@@ -717,6 +778,7 @@ int main(void)
     RUN(test_keyless_records_prefer_a_partition_with_a_leader);
     RUN(test_limits_keep_nothing);
     RUN(test_a_run_equals_single_calls);
+    RUN(test_a_run_fills_the_same_batches_as_single_calls);
     RUN(test_a_run_stops_where_a_single_call_would_fail);
     RUN(test_a_run_chooses_each_partition_once);
     RUN(test_a_run_goes_on_elsewhere_when_a_batch_is_full);
