@@ -28,6 +28,7 @@ LEADERLESS = (
     KafkaError.UNKNOWN_TOPIC_OR_PART,
     KafkaError._UNKNOWN_PARTITION,
     KafkaError._UNKNOWN_TOPIC,
+    KafkaError._NOENT,  # confluent_kafka has found no leader in its metadata
 )
 # Partitions of one request. A controller rejects requests that create 10,000 records.
 MADE_AT_ONCE = 9_000

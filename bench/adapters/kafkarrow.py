@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from bench.adapters import Figures, Stopwatch, Task, import_time
 from bench.adapters.consumer_api import ROWS, WAIT_S
 
+POLL_MS = 20
+
 imports = partial(import_time.imports, "kafkarrow", "ConsumerManager, SourceTopic")
 
 
@@ -23,7 +25,7 @@ def missing() -> str | None:
 def arrow(task: Task) -> Figures:
     """Read with poll(), up to 100,000 rows a call, from the second call on.
 
-    poll() may return no rows before its timeout.
+    At times poll() waits for its timeout and returns no rows, although there are more.
     """
     from kafkarrow import ConsumerManager, SourceTopic
 
@@ -34,7 +36,7 @@ def arrow(task: Task) -> Figures:
     def rows() -> int:
         deadline = time.monotonic() + WAIT_S
         while time.monotonic() < deadline:
-            if count := manager.poll(timeout_ms=int(WAIT_S * 1e3)).num_rows:
+            if count := manager.poll(timeout_ms=POLL_MS).num_rows:
                 return int(count)
         raise RuntimeError(f"only {taken} of {task.count} messages came")
 

@@ -76,7 +76,8 @@ def test_targets_beside_the_best_peer_and_by_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    "code", [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._UNKNOWN_PARTITION]
+    "code",
+    [KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError._UNKNOWN_PARTITION, KafkaError._NOENT],
 )
 def test_a_new_topic_without_leaders_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, code: int
