@@ -154,10 +154,14 @@ class Model:
 
 
 def _fitted(cases: Sequence[Case], name: str) -> tuple[float, ...]:
-    """Return the parts of a cost: the least squares of the relative errors, none below 0."""
+    """Return the parts of a cost: the least squares of the relative errors, none below 0.
+
+    A factor that is the same in all cases shows nothing, so its part is 0.
+    """
     costs = numpy.array([case.cost(name) for case in cases])
-    terms = numpy.array([case.load.terms for case in cases]) / costs[:, None]
-    used = list(range(terms.shape[1]))
+    factors = numpy.array([case.load.terms for case in cases])
+    terms = factors / costs[:, None]
+    used = [at for at in range(terms.shape[1]) if at == 0 or numpy.ptp(factors[:, at])]
     while True:
         found, *_ = numpy.linalg.lstsq(terms[:, used], numpy.ones(len(cases)), rcond=None)
         if (found >= 0).all():

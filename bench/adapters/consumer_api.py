@@ -23,6 +23,7 @@ from bench.adapters import (
 )
 
 STEP = 10_000
+STEP_BYTES = 10_000_000  # consume() keeps all messages of a call in memory
 ROWS = 100_000  # the rows of a batch of columns
 WAIT_S = 30.0
 WARM_UP = 200
@@ -75,10 +76,11 @@ def timed(consumer: Any, task: Task, take: Take) -> Figures:
 
 
 def in_steps(consumer: Any, task: Task, wanted: int) -> int:
-    """Read with consume(10000), and take each value."""
+    """Read with consume(10000), or fewer if they are large, and take each value."""
+    step = min(STEP, max(1, STEP_BYTES // max(1, task.size)))
     taken = 0
     while taken < wanted:
-        messages = consumer.consume(min(STEP, wanted - taken), WAIT_S / 6)
+        messages = consumer.consume(min(step, wanted - taken), WAIT_S / 6)
         for message in messages:
             message.value()
         taken += len(messages)

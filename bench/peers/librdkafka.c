@@ -60,6 +60,7 @@ int rd_kafka_consumer_close(rd_kafka_t *);
 
 enum { PRODUCER = 0, CONSUMER = 1, COPY = 2, UNASSIGNED = -1, QUEUE_FULL = -184, OFFSET_BEGINNING = -2 };
 #define STEP 10000
+#define STEP_BYTES 10000000 /* take() keeps all messages of a call in memory */
 #define THREADS_MAX 64
 #define VALUES_MAX 20000
 #define POLL_EVERY 1000
@@ -210,10 +211,11 @@ static void consume(const char *name, long count, int partitions, char **setting
     rd_kafka_topic_partition_list_destroy(list);
     rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(client);
     size_t bytes = 0;
-    long first = take(queue, 1, &bytes), taken = first;
+    long first = take(queue, 1, &bytes), taken = first, step = STEP;
+    if (bytes > STEP_BYTES / STEP) step = bytes < STEP_BYTES ? (long)(STEP_BYTES / bytes) : 1;
     double cpu = cpu_s(), started = now_s();
     /* take() waits until it has all the messages. */
-    while (taken < count) taken += take(queue, count - taken < STEP ? (size_t)(count - taken) : STEP, &bytes);
+    while (taken < count) taken += take(queue, (size_t)(count - taken < step ? count - taken : step), &bytes);
     print_figures(taken - first, started, cpu);
     rd_kafka_queue_destroy(queue);
     rd_kafka_consumer_close(client);

@@ -58,6 +58,13 @@ def test_the_costs_of_a_run_are_found_again() -> None:
     assert all(abs(off) < 1e-6 for each in errors(model, cases, CORES).values() for off in each)
 
 
+def test_a_setting_that_is_the_same_in_all_cases_has_no_cost() -> None:
+    loads = {name: load for name, load in SETTINGS.items() if load.partitions == 2}
+    (model, _) = models_of(results({name: made(load) for name, load in loads.items()}))["produce"]
+    assert model.parts["client"][0] == pytest.approx(MESSAGE_US + 2 * PARTITION_US)
+    assert [parts[3] for parts in model.parts.values()] == [0.0, 0.0, 0.0]
+
+
 def test_a_case_that_does_not_fit_has_an_error() -> None:
     figures = {name: made(load) for name, load in SETTINGS.items()}
     figures["produce"].seconds *= 2
