@@ -3,17 +3,20 @@
 A message costs CPU time of the client, CPU time of the broker and bytes on the wire. Each cost is a
 sum: a part for each message, one for each byte of it, one for each batch, shared by its messages,
 and one for each partition. The parts are fitted to the scenarios of kafka_native in a run. The rate
-is that of the resource that is used up first.
+is that of the resource that is used up first. On the machine of the run, one client and one broker
+also wait for each other, once for each batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from statistics import median
 from typing import NamedTuple
 
 import numpy
+import numpy.typing
 
 from bench.adapters import Figures
 from bench.report import figure
@@ -26,6 +29,7 @@ BATCH_MESSAGES = 10_000
 BATCH_BYTES = 1_000_000
 """The default of batch.size."""
 CASES_MIN = 4
+TRIED = 101
 COSTS = {"client": "CPU", "broker": "broker CPU", "wire": "wire bytes"}
 CHANGES = {"size", "partitions", "batch"}
 """The settings that the model knows. A scenario with other changes is no case of it."""
@@ -43,8 +47,12 @@ class Load:
     @property
     def terms(self) -> tuple[float, ...]:
         """The factors of a cost's parts: of a message, a byte, a batch and a partition."""
-        full = min(self.batch or BATCH_MESSAGES, max(1, BATCH_BYTES // max(1, self.size)))
-        return (1.0, float(self.size), 1.0 / full, float(self.partitions))
+        return (1.0, float(self.size), self.batches, float(self.partitions))
+
+    @property
+    def batches(self) -> float:
+        """The part of a batch that a message is."""
+        return 1.0 / min(self.batch or BATCH_MESSAGES, max(1, BATCH_BYTES // max(1, self.size)))
 
 
 @dataclass(frozen=True)
@@ -115,14 +123,29 @@ class Model:
     base: str
     parts: dict[str, tuple[float, ...]]
     share: float
-    """Of all cores, the part that the cases have kept busy."""
+    """Of all cores, the part that clients and brokers use while none waits for another one."""
+    wait_us: float
+    """How long the cores wait for each batch, from thread to thread, with one client."""
 
     @classmethod
     def fitted(cls, base: str, cases: Sequence[Case], cores: int) -> Model:
         """Fit the costs to the cases. Each case weighs the same, whatever its cost is."""
         parts = {name: _fitted(cases, name) for name in COSTS}
-        share = median(min(1.0, case.busy / cores) for case in cases)
-        return cls(base, parts, share)
+        model = cls(base, parts, 1.0, 0.0)
+        walls_us = numpy.array([1e6 / case.rate for case in cases])
+        busy_us = numpy.array(
+            [model.cost("client", case.load) + model.cost("broker", case.load) for case in cases]
+        )
+        batches = numpy.array([case.load.batches for case in cases])
+
+        def largest_error(tried: tuple[float, float]) -> float:
+            share, wait_us = tried
+            off = walls_us / (busy_us / (share * cores) + wait_us * batches) - 1
+            return float(numpy.abs(off).max())
+
+        waits_us = numpy.linspace(0, (walls_us / batches).min(), TRIED)
+        shares = numpy.linspace(1.0 / cores, 1.0, TRIED)
+        return cls(base, parts, *min(product(shares, waits_us), key=largest_error))
 
     def cost(self, name: str, load: Load) -> float:
         """Return microseconds of CPU, or bytes, of a message."""
@@ -131,8 +154,9 @@ class Model:
 
     def shared(self, load: Load, cores: int) -> Prediction:
         """Predict the rate of a client and a broker that share a machine's cores."""
-        cost = self.cost("client", load) + self.cost("broker", load)
-        return Prediction(self.share * cores / cost * 1e6, "cores")
+        busy_us = self.cost("client", load) + self.cost("broker", load)
+        wall_us = busy_us / (self.share * cores) + self.wait_us * load.batches
+        return Prediction(1e6 / wall_us, "cores")
 
     def predict(self, load: Load, cluster: Cluster) -> Prediction:
         """Predict the rate of a cluster whose clients and brokers have their own hosts.
@@ -154,16 +178,22 @@ class Model:
 
 
 def _fitted(cases: Sequence[Case], name: str) -> tuple[float, ...]:
-    """Return the parts of a cost: the least squares of the relative errors, none below 0.
+    """Return the parts of a cost, fitted to its relative errors.
 
     A factor that is the same in all cases shows nothing, so its part is 0.
     """
     costs = numpy.array([case.cost(name) for case in cases])
     factors = numpy.array([case.load.terms for case in cases])
-    terms = factors / costs[:, None]
-    used = [at for at in range(terms.shape[1]) if at == 0 or numpy.ptp(factors[:, at])]
+    varies = numpy.ptp(factors, axis=0) > 0
+    varies[0] = True  # the part of a message
+    return _least_squares(factors * varies / costs[:, None])
+
+
+def _least_squares(terms: numpy.typing.NDArray[numpy.float64]) -> tuple[float, ...]:
+    """Return the parts, none below 0, whose sum over each row's terms is nearest to 1."""
+    used = list(range(terms.shape[1]))
     while True:
-        found, *_ = numpy.linalg.lstsq(terms[:, used], numpy.ones(len(cases)), rcond=None)
+        found, *_ = numpy.linalg.lstsq(terms[:, used], numpy.ones(len(terms)), rcond=None)
         if (found >= 0).all():
             break
         del used[int(found.argmin())]
