@@ -863,6 +863,14 @@ struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct 
     return batch;
 }
 
+bool kn_accumulator_has_complete(struct kn_accumulator *accumulator)
+{
+    kn_mutex_lock(&accumulator->lock);
+    bool found = !kn_list_empty(&accumulator->waiting);
+    kn_mutex_unlock(&accumulator->lock);
+    return found;
+}
+
 bool kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker)
 {
     kn_mutex_lock(&accumulator->lock);

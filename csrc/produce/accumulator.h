@@ -191,6 +191,8 @@ static inline struct kn_broker *kn_accumulator_leader(const struct kn_accumulato
  * after a notification); there is no notification before that time. */
 struct kn_batch *kn_accumulator_take(struct kn_accumulator *accumulator, struct kn_broker *broker,
                                      int64_t now_us, int64_t *next_us);
+/* Returns whether a batch waits that is complete, so it won't grow. */
+bool kn_accumulator_has_complete(struct kn_accumulator *accumulator);
 /* Returns whether `broker` leads this partition and a batch waits in it. After false, a
  * notification comes when that changes. */
 bool kn_accumulator_wants(struct kn_accumulator *accumulator, struct kn_broker *broker);

@@ -768,9 +768,16 @@ static int is_request_waiting(const struct kn_sender *sender)
     return in_flight > 1 && in_flight * (times->last_us - times->least_us) > times->last_us;
 }
 
-/* Returns whether another request may be picked now. While one waits at the broker, a small one waits
- * here, where it can grow. Beyond the in-flight limit a request is only encoded ahead, and only if
- * it is full. */
+/* Returns whether the next request can still grow: the batch that is due first isn't complete. */
+static int may_grow(const struct kn_sender *sender)
+{
+    const struct kn_schedule_entry *first = kn_schedule_first(&sender->schedule);
+    return first && !kn_accumulator_has_complete(first->accumulator);
+}
+
+/* Returns whether another request may be picked now. While one waits at the broker, a request that
+ * can grow waits here. Beyond the in-flight limit a request is only encoded ahead, and only if it is
+ * full. */
 static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
 {
     const struct kn_producer *producer = sender->producer;
@@ -778,7 +785,7 @@ static int may_pick(const struct kn_sender *sender, int can_send, int32_t limit)
                                                                      : KN_ENCODE_QUEUE_MAX;
     if (sender->encode_queue.count >= ahead) return 0;
     if (can_send && sender->broker->in_flight + sender->encode_queue.count < limit &&
-        (sender->picked_full || !is_request_waiting(sender)))
+        !(is_request_waiting(sender) && may_grow(sender)))
         return 1;
     return kn_producer_compresses(producer) && sender->picked_full;
 }

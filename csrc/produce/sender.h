@@ -11,8 +11,8 @@
  * writing from their buffers until then.
  *
  * A request has at most one batch per partition, from all ready partitions, up to about 1 MB. A few
- * requests are in flight at once. The sender builds none while much is unsent, and no small one
- * while another one waits at the broker, so under load batches grow by themselves. */
+ * requests are in flight at once. The sender builds none while much is unsent, and none that
+ * can grow while another one waits at the broker, so under load batches grow by themselves. */
 #ifndef KN_PRODUCE_SENDER_H
 #define KN_PRODUCE_SENDER_H
 

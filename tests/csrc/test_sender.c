@@ -215,9 +215,9 @@ static int32_t in_flight_after(int32_t message_count)
     return broker.in_flight;
 }
 
-static void test_a_small_request_waits_while_one_waits_at_the_broker(void)
+static void test_a_batch_that_can_grow_waits_while_a_request_waits_at_the_broker(void)
 {
-    setup_with(small_batches);
+    setup();
     CHECK_EQ(in_flight_after(1), 1);
     answer_after(50000);
     CHECK_EQ(in_flight_after(9), 5); /* a long way: the broker has answered at once */
@@ -227,15 +227,16 @@ static void test_a_small_request_waits_while_one_waits_at_the_broker(void)
         answer_after(200000); /* they came after others */
         CHECK_EQ(in_flight_after(1), in_flight);
     }
-    sender->picked_full = 1; /* a full request wouldn't grow */
-    CHECK_EQ(in_flight_after(0), 2);
+    CHECK_EQ(atomic_load(&topic->table)->partitions[0]->open->writer.record_count, 3);
+    engine->config.produce.batch_messages = 4;
+    CHECK_EQ(in_flight_after(1), 3); /* complete */
     CHECK_EQ(in_flight_after(1), 3);
-    sender->picked_full = 0;
-    while (broker.in_flight > 0) {
-        answer_after(200000);
-        CHECK(in_flight_after(0) <= 2);
-        step();
-    }
+    answer_after(200000);
+    CHECK_EQ(in_flight_after(1), 2);
+    answer_after(200000);
+    CHECK_EQ(in_flight_after(1), 2); /* one was in flight, so the open batch has left */
+    CHECK(!atomic_load(&topic->table)->partitions[0]->open);
+    while (broker.in_flight > 0) answer_after(200000);
     check_idle();
     teardown();
 }
@@ -814,7 +815,7 @@ int main(void)
     RUN(test_lingering_partition_is_looked_at_again_in_time);
     RUN(test_flush_sends_lingering_batches_at_once);
     RUN(test_requests_in_flight_and_unsent_bytes_are_limited);
-    RUN(test_a_small_request_waits_while_one_waits_at_the_broker);
+    RUN(test_a_batch_that_can_grow_waits_while_a_request_waits_at_the_broker);
     RUN(test_the_least_time_of_a_response_is_a_recent_one);
     RUN(test_unsent_requests_are_limited_where_asked);
     RUN(test_request_ends_at_about_a_megabyte);
