@@ -35,8 +35,9 @@
 #include "base/status.h"
 #include "net/thread.h"
 
-/* longer than a peer on the same machine needs to fill a socket, and too short to be noticed */
-#define BUSY_WAIT_US 100
+/* longer than a peer on the same machine needs to fill a socket, and little more than the CPU time
+ * of a sleep and a wakeup */
+#define BUSY_WAIT_US 20
 #define BUSY_WAIT_PATIENCE 4    /* consecutive misses before a call is skipped */
 #define BUSY_WAIT_MISSES_MAX 10 /* then 64 calls are skipped per try */
 
