@@ -153,7 +153,7 @@ def rounds_of(
                     figures = once(adapter, scenario, ready)
                 except (MeasurementError, confluent_kafka.KafkaException) as error:
                     console.print(f"  {scenario}: {adapter} failed:\n{error}", highlight=False)
-                    failed[adapter] = last_line(str(error))
+                    failed[adapter] = reason_of(error)
                     del found[adapter]
                     continue
                 found[adapter].append(figures)
@@ -161,6 +161,14 @@ def rounds_of(
                 text = f"{figures.rate:,.0f} msg/s, {figures.cpu_us:.3f} us{more}"
                 console.print(f"  {scenario} round {number + 1}: {adapter} {text}", highlight=False)
     return found, failed
+
+
+def reason_of(error: Exception) -> str:
+    """Return why a measurement has no figures. A KafkaException is the bench's own."""
+    reason = last_line(str(error))
+    if isinstance(error, MeasurementError):
+        return reason
+    return f"the bench couldn't check it: {reason}"
 
 
 def last_line(text: str) -> str:

@@ -75,7 +75,9 @@ def timed(consumer: Any, task: Task, take: Take) -> Figures:
     return figures
 
 
-def in_steps(consumer: Any, task: Task, wanted: int) -> int:
+def in_steps(
+    consumer: Any, task: Task, wanted: int, after_step: Callable[[], None] = lambda: None
+) -> int:
     """Read with consume(10000), or fewer if they are large, and take each value."""
     step = min(STEP, max(1, STEP_BYTES // max(1, task.size)))
     taken = 0
@@ -84,6 +86,7 @@ def in_steps(consumer: Any, task: Task, wanted: int) -> int:
         for message in messages:
             message.value()
         taken += len(messages)
+        after_step()
         if not messages:
             raise RuntimeError(f"only {taken} of {wanted} messages came")
     return taken
@@ -136,20 +139,15 @@ def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
     before = resident_mib()
     highest = before
 
-    def watched(consumer: Any, task: Task, wanted: int) -> int:
+    def watch() -> None:
         nonlocal highest
-        taken = 0
-        while taken < wanted:
-            messages = consumer.consume(min(STEP, wanted - taken), WAIT_S / 6)
-            for message in messages:
-                message.value()
-            taken += len(messages)
-            highest = max(highest, resident_mib())
-            if not messages:
-                raise RuntimeError(f"only {taken} of {wanted} messages came")
-        return taken
+        highest = max(highest, resident_mib())
 
-    figures = timed(reader(client, task, **tuning), task, watched)
+    figures = timed(
+        reader(client, task, **tuning),
+        task,
+        lambda consumer, task, wanted: in_steps(consumer, task, wanted, watch),
+    )
     figures.more["grown MiB"] = highest - before
     return figures
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import confluent_kafka
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
@@ -191,3 +192,17 @@ def test_a_peer_that_fails_is_a_line_of_the_table(monkeypatch: pytest.MonkeyPatc
     assert calls.count("aiokafka") == 2
     made = table("produce", found, 1000, failed)
     assert list(made.columns[1].cells)[-1] == "failed: KafkaError: broken"
+
+
+def test_a_failed_check_of_the_broker_is_not_the_peers_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The bench's own client asks the broker what has landed. Its error says so."""
+
+    def once(adapter: str, scenario: str, task: Task) -> Figures:
+        raise confluent_kafka.KafkaException("no leader")
+
+    monkeypatch.setattr(program, "once", once)
+    task = Task("", "", 1000, 100, 2)
+    _, failed = program.rounds_of("latency", ["aiokafka"], task, 1, Console(width=110))
+    assert failed == {"aiokafka": "the bench couldn't check it: no leader"}
