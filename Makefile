@@ -217,8 +217,8 @@ lint: build $(VENV)/.test-ready ## ruff, mypy --strict, stubs against compiled m
 
 # --- benchmarks, documents, packages ---
 
-bench: build $(VENV)/.test-ready apt-broker ## compare with other clients on this machine (QUICK=1: five minutes; ARGS='--all --resume --minutes 55': a part of all)
-	$(PY) -m bench $(if $(QUICK),--quick) $(ARGS)
+bench: build $(VENV)/.test-ready apt-broker ## compare all clients for hours, and write docs/BENCHMARKS.md (QUICK=1: minutes; ARGS='--all --resume --minutes 55': a part)
+	$(PY) -m bench $(if $(QUICK),--quick $(ARGS),$(or $(ARGS),--all))
 
 bench-micro: build $(VENV)/.test-ready ## count the instructions of the hot paths; fails if one exceeds its budget by 5 %
 	@.ci/debian-packages valgrind=valgrind

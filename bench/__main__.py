@@ -345,7 +345,7 @@ def run(
     type=click.Choice([group.name for group in GROUPS]),
     help="The scenarios of a section of the page. Repeat it for several.",
 )
-@click.option("--all", "everything", is_flag=True, help="All scenarios of the page.")
+@click.option("--all", "everything", is_flag=True, help="All scenarios, and then the page.")
 @click.option("--plan", is_flag=True, help="Print how long each scenario takes, and end.")
 @click.option("--minutes", type=click.IntRange(1), help="Start no scenario that ends later.")
 @click.option("--resume", is_flag=True, help="Add to the results, without those scenarios.")
@@ -420,6 +420,7 @@ def main(
         every, task = adapters.split(","), dataclasses.replace(task, tls="yes")
         show_plan(console, [planned(each, every, task, rounds, wide) for each in wanted], minutes)
         return
+    whole = everything and not quick and set(ADAPTERS) <= set(adapters.split(","))
     names = usable(adapters, console)
     budget, left = Budget(minutes), []
     saved: Saved | None = None
@@ -440,6 +441,10 @@ def main(
             left += run(plans, saved, rounds, budget, console)
     if left:
         console.print(f"Left for the next part, with --resume: {' '.join(left)}")
+    if path.exists():
+        from bench.page import publish  # it imports Matplotlib
+
+        console.print(f"Page: {publish(path, whole=whole and not left)}")
     failed = saved.failed if saved else {}
     ours = [each for each in wanted if "kafka_native" in failed.get(each, {})]
     if ours:

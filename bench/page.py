@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from statistics import median
 
@@ -37,7 +38,7 @@ CHARTS = "benchmarks"
 HEAD = """# Benchmarks: measured
 
 These charts and tables compare kafka_native with other Kafka clients in one run. `make bench`
-measures, and `python -m bench page` writes this page. [The guide](guide/bench.md) describes each
+measures and writes this page. [The guide](guide/bench.md) describes each
 scenario.
 
 ## How to read it
@@ -368,10 +369,33 @@ def draw_headline(results: Results, path: Path) -> None:
     """Draw the README's chart: CPU per message beside confluent_kafka."""
     row = []
     for name in HEADLINE:
-        rounds = results.scenarios[name]
-        two = {client: rounds[client] for client in (OURS, "confluent_kafka")}
-        row.append(panel(Scenario(name, name), CPU, two, HEADLINE_TITLES[name]))
-    draw("CPU for each message, in microseconds: shorter is better", [[each] for each in row], path)
+        rounds = results.scenarios.get(name, {})
+        two = {client: rounds[client] for client in (OURS, "confluent_kafka") if client in rounds}
+        if len(two) == 2:  # both ran
+            row.append(panel(Scenario(name, name), CPU, two, HEADLINE_TITLES[name]))
+    if row:
+        title = "CPU for each message, in microseconds: shorter is better"
+        draw(title, [[each] for each in row], path)
+
+
+def write_page(results: Results, page: Path, *, headline: bool) -> None:
+    """Write the page of a run and, in a folder beside it, its charts."""
+    folder = page.parent / CHARTS
+    folder.mkdir(parents=True, exist_ok=True)
+    for group in GROUPS:
+        draw_group(group, results, folder)
+    if headline:
+        draw_headline(results, page.parent / "measured.svg")
+    page.write_text(page_of(results), encoding="utf-8")
+
+
+def publish(path: Path, *, whole: bool) -> Path:
+    """Write the page of a run beside its results, or, if it is whole, the project's page."""
+    if whole:
+        shutil.copyfile(path, MEASURED)
+    page = PAGE if whole else path.parent / PAGE.name
+    write_page(Results.read(path), page, headline=whole)
+    return page
 
 
 @click.command()
@@ -387,11 +411,4 @@ def main(results: Path, page: Path, spark: Path | None, *, headline: bool) -> No
     """Write the page of measured comparisons and its charts from a run's RESULTS."""
     if spark is not None:
         add_spark(results, spark)
-    found = Results.read(results)
-    folder = page.parent / CHARTS
-    folder.mkdir(parents=True, exist_ok=True)
-    for group in GROUPS:
-        draw_group(group, found, folder)
-    if headline:
-        draw_headline(found, page.parent / "measured.svg")
-    page.write_text(page_of(found), encoding="utf-8")
+    write_page(Results.read(results), page, headline=headline)

@@ -15,8 +15,9 @@ from click.testing import CliRunner
 from rich.console import Console
 
 import bench.__main__ as program
+import bench.page as page_module
 from bench.adapters import Figures, Task
-from bench.page import PAGE, main, page_of, points_of
+from bench.page import PAGE, main, page_of, points_of, publish
 from bench.report import table
 from bench.saved import MEASURED, Results
 from bench.scenarios import GROUPS, HEADLINE
@@ -206,3 +207,29 @@ def test_a_failed_check_of_the_broker_is_not_the_peers_failure(
     task = Task("", "", 1000, 100, 2)
     _, failed = program.rounds_of("latency", ["aiokafka"], task, 1, Console(width=110))
     assert failed == {"aiokafka": "the bench couldn't check it: no leader"}
+
+
+def test_a_run_ends_with_its_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part of the scenarios has its page beside the results, a whole run is the project's."""
+    results = tmp_path / "build" / "results.json"
+    docs = tmp_path / "docs" / PAGE.name
+    measured = tmp_path / "measured.json"
+    docs.parent.mkdir()
+    monkeypatch.setattr(page_module, "PAGE", docs)
+    monkeypatch.setattr(page_module, "MEASURED", measured)
+    results.parent.mkdir()
+    run = json.loads(MEASURED.read_text())
+    run["scenarios"] = {name: run["scenarios"][name] for name in ("produce", "imports")}
+    results.write_text(json.dumps(run))
+    text = page_of(Results.read(results))
+
+    beside = results.parent / PAGE.name
+    assert publish(results, whole=False) == beside
+    assert beside.read_text() == text
+    assert not docs.exists()
+    assert not measured.exists()
+
+    assert publish(results, whole=True) == docs
+    assert docs.read_text() == text
+    assert measured.read_text() == results.read_text()
+    assert (docs.parent / "measured.svg").exists()
