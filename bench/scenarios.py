@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bench.adapters import Figures
 from bench.report import figure
-from bench.variants import BATCHES, PARTITIONS, SIZES
+from bench.variants import BATCHES, CODECS, PARTITIONS, SIZES
 
 OURS = "kafka_native"
 LIMITS = ("raw", "plaintext")
@@ -129,6 +129,13 @@ def _numbered(
     )
 
 
+def _compressed(base: str, title: str) -> tuple[Scenario, ...]:
+    measures = (*USUAL, WIRE)
+    return tuple(
+        Scenario(f"{base}_{codec}", f"{title}, {codec}, JSON events", measures) for codec in CODECS
+    )
+
+
 REPORT = "From `produce()` to the delivery report"
 CONSUMED = "From `produce()` to the consumed message"
 OTHER_SIZES = tuple(size for size in SIZES if size != 100)
@@ -170,6 +177,15 @@ GROUPS = (
             Curve("produce()", "bytes of a message", _sizes("produce"), MB_RATE, times_axis=True),
             Curve("consume()", "bytes of a message", _sizes("consume"), MB_RATE, times_axis=True),
         ),
+    ),
+    Group(
+        "compression",
+        "Compression",
+        (
+            *_compressed("produce", "`produce()`"),
+            *_compressed("consume", "`consume(10000)`"),
+        ),
+        ("produce_lz4", "consume_lz4"),
     ),
     Group(
         "consume",

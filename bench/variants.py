@@ -21,6 +21,7 @@ ONE_THREAD = "its adapter sends in one thread"
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000)
 PARTITIONS = (1, 10, 100, 1_000, 10_000)
 BATCHES = (10, 100, 1_000)
+CODECS = ("snappy", "gzip", "lz4", "zstd")
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,10 @@ def _partitions(base: str, number: int) -> Variant:
     return Variant(base, {"partitions": number})
 
 
+def _codec(base: str, codec: str) -> Variant:
+    return Variant(base, {"codec": codec, "payload": "json"}, count_max=1_000_000)
+
+
 def _member(base: str) -> Variant:
     reason = "its adapter joins a group only in `group`, if at all"
     only = ("kafka_native", "confluent_kafka")
@@ -86,6 +91,8 @@ VARIANTS: dict[str, Variant] = {
     **{f"produce_p{number}": _partitions("produce", number) for number in PARTITIONS},
     # `wide` consumes 10,000 partitions.
     **{f"consume_p{number}": _partitions("consume", number) for number in PARTITIONS[:-1]},
+    **{f"produce_{codec}": _codec("produce", codec) for codec in CODECS},
+    **{f"consume_{codec}": _codec("consume", codec) for codec in CODECS},
     **{f"group_{base}": _member(base) for base in ("poll", "iterate", "arrow")},
     "end_to_end_1": _rate("end_to_end", 1, 10),
     "end_to_end_100k": _rate("end_to_end", 100_000, 300_000),
