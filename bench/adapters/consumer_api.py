@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from statistics import median
 from types import ModuleType
@@ -143,11 +144,8 @@ def memory(client: ModuleType, task: Task, **tuning: Any) -> Figures:
         nonlocal highest
         highest = max(highest, resident_mib())
 
-    figures = timed(
-        reader(client, task, **tuning),
-        task,
-        lambda consumer, task, wanted: in_steps(consumer, task, wanted, watch),
-    )
+    steps = partial(in_steps, after_step=watch)
+    figures = timed(reader(client, task, **tuning), task, steps)
     figures.more["grown MiB"] = highest - before
     return figures
 
